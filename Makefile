@@ -1,0 +1,77 @@
+# go-helm-operator: everything a developer or CI runs, by name. `make` alone lists the targets.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# What `bin/manager --version` says, and the tag of the image.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+IMAGE   ?= localhost:5000/go-helm-operator:$(VERSION)
+
+# Test packages run two at a time: each may start a control plane of about 400 MiB.
+TEST_PARALLEL ?= 2
+TEST_TIMEOUT  ?= 25m
+TEST_ARGS     ?=
+
+# Static and reproducible: the image is FROM scratch, and the same sources give the same bytes.
+GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+
+# The linter and the generators are pinned in modules of their own; `go tool` builds each once and keeps it in Go's build cache.
+GOLANGCI_LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
+
+# The repository's Go modules that hold code of ours besides the main one.
+NESTED_MODULES := $(patsubst %/go.mod,%,$(shell git ls-files 'test/*go.mod' 'examples/*go.mod'))
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/manager and bin/go-helm-operator, static
+	$(GO_BUILD) -o bin/manager ./cmd/manager
+	$(GO_BUILD) -o bin/go-helm-operator ./cmd/go-helm-operator
+
+.PHONY: test
+test: ## Run every test, against a real control plane and a real registry on loopback
+	@# -count=1: results must not come from the cache while the things tested against (scripts, charts, images) are no Go inputs.
+	go test -count=1 -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) $(TEST_ARGS) ./...
+	@for module in $(NESTED_MODULES); do \
+	  echo "go vet in $$module"; (cd "$$module" && CGO_ENABLED=0 go vet -trimpath ./...); \
+	done
+
+.PHONY: demo
+demo: ## Show the whole story on a local control plane; DEMO=exit ends by itself
+	go run ./test/demo
+
+.PHONY: cluster-up
+cluster-up: ## Start a local control plane and print how to use it
+	go run ./test/cluster/cmd up
+
+.PHONY: cluster-down
+cluster-down: ## Stop the local control plane and remove what it left
+	go run ./test/cluster/cmd down
+
+.PHONY: generate
+generate: ## Regenerate types, CRD, roles, sample, deepcopy and clients from the chart
+	hack/gen_from_liberty_chart.sh
+
+.PHONY: verify
+verify: ## Regenerate, check modules, format, lint and docs; fail if the tree changed
+	hack/verify.sh
+
+.PHONY: lint
+lint: ## Run golangci-lint and shellcheck
+	$(GOLANGCI_LINT) run
+	shellcheck hack/*.sh .ci/run
+
+.PHONY: image
+image: build ## Build the operator's image as $IMAGE with docker, podman or buildah
+	IMAGE='$(IMAGE)' hack/build_image.sh
+
+.PHONY: vendor
+vendor: ## Prove that the build works offline from a vendor/ folder (in a scratch copy)
+	hack/verify_vendor.sh
+
+.PHONY: clean
+clean: ## Remove what the targets above build
+	rm -rf bin build/_output vendor
