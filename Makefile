@@ -65,12 +65,19 @@ lint: ## Run golangci-lint and shellcheck
 	shellcheck hack/*.sh .ci/run
 
 .PHONY: image
-image: build ## Build the operator's image as $IMAGE with docker, podman or buildah
-	IMAGE='$(IMAGE)' hack/build_image.sh
+image: ## Build the operator's image as $IMAGE with docker, podman or buildah; PUSH=true pushes it
+	IMAGE='$(IMAGE)' VERSION='$(VERSION)' hack/build_image.sh
+
+# The binary that goes into the image; hack/build_image.sh asks for it.
+.PHONY: image-binary
+image-binary:
+	GOOS=linux $(GO_BUILD) -o build/_output/image/manager ./cmd/manager
 
 .PHONY: vendor
-vendor: ## Prove that the build works offline from a vendor/ folder (in a scratch copy)
-	hack/verify_vendor.sh
+vendor: ## Write vendor/ and prove that the build works offline from it
+	go mod vendor
+	GOPROXY=off GOFLAGS=-mod=vendor CGO_ENABLED=0 go build -trimpath -o /dev/null ./cmd/manager
+	GOPROXY=off GOFLAGS=-mod=vendor CGO_ENABLED=0 go build -trimpath -o /dev/null ./cmd/go-helm-operator
 
 .PHONY: clean
 clean: ## Remove what the targets above build
