@@ -1,0 +1,3 @@
+{{- define "common.zone" -}}
+zone: {{ .Values.global.zone }}
+{{- end -}}
