@@ -8,6 +8,7 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+version=${VERSION:-$(git -C "$root" describe --tags --always --dirty 2>/dev/null || echo dev)}
 context=$root/build/_output/image
 
 fail() { echo "build_image: $*" >&2; exit 1; }
@@ -31,7 +32,7 @@ find_tool() {
 gather() {
   rm -rf "$context"
   mkdir -p "$context/certs"
-  make --no-print-directory -C "$root" image-binary ${VERSION:+"VERSION=$VERSION"} >&2
+  make --no-print-directory -C "$root" image-binary "VERSION=$version" >&2
   cp -R "$root/helm-charts" "$root/watches.yaml" "$context/"
   local bundle
   for bundle in "${SSL_CERT_FILE:-}" /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do
@@ -86,7 +87,7 @@ gather
 echo "build_image: building $IMAGE with $tool" >&2
 # The Dockerfile runs nothing, so chroot isolation is enough, and it works without the privileges runc needs.
 [[ $tool != buildah ]] || export BUILDAH_ISOLATION=${BUILDAH_ISOLATION:-chroot}
-"$tool" build -f "$root/build/Dockerfile" --build-arg "VERSION=${VERSION:-dev}" -t "$IMAGE" "$context" >&2
+"$tool" build -f "$root/build/Dockerfile" --build-arg "VERSION=$version" -t "$IMAGE" "$context" >&2
 if [[ ${PUSH:-false} != true ]]; then
   echo "$IMAGE"
   exit
