@@ -1,0 +1,327 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+	"unique"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
+)
+
+// CacheOptions configure a Cache.
+type CacheOptions struct {
+	// Namespaces to watch; none means all. Cluster-scoped kinds are watched in
+	// any case.
+	Namespaces []string
+	// Owners are the kinds of owners whose objects are watched; none means
+	// every object that carries OwnerLabel.
+	Owners []schema.GroupKind
+	// Mapper is the process's REST mapper.
+	Mapper meta.RESTMapper
+	// HTTPClient for the API server; nil makes one.
+	HTTPClient *http.Client
+	// Enqueue is told of an owner when one of its objects changed in a way that
+	// may matter: it appeared, disappeared, changed our fields, uid, health or
+	// replicas. It must not block.
+	Enqueue func(kind schema.GroupKind, owner types.NamespacedName)
+	// Log gets failing watches. The zero Logger is silent.
+	Log logr.Logger
+}
+
+// Cache knows the applied objects of all releases, from watches: metadata only,
+// or for kinds that have health their status too, and of both only what
+// Observed holds. A kind is watched while a release has it.
+//
+// It is a manager.Runnable and safe for concurrent use.
+type Cache struct {
+	opts     CacheOptions
+	selector string
+	whole    dynamic.Interface
+	metadata metadata.Interface
+	kinds    *kinds
+
+	mu        sync.RWMutex
+	informers map[schema.GroupKind]*informer
+	uses      map[ownerRef][]schema.GroupKind
+	// ctx is that of Start; nil before. stopped is set when it ended.
+	ctx     context.Context
+	stopped bool
+	running sync.WaitGroup
+}
+
+// NewCache returns a cache that watches nothing yet.
+func NewCache(cfg *rest.Config, opts CacheOptions) (*Cache, error) {
+	cfg = unlimited(cfg)
+	if opts.HTTPClient == nil {
+		var err error
+		if opts.HTTPClient, err = rest.HTTPClientFor(cfg); err != nil {
+			return nil, fmt.Errorf("making an HTTP client for the API server: %w", err)
+		}
+	}
+	selector, err := ownerSelector(opts.Owners)
+	if err != nil {
+		return nil, err
+	}
+	whole, err := dynamic.NewForConfigAndClient(cfg, opts.HTTPClient)
+	if err != nil {
+		return nil, fmt.Errorf("making a client to watch objects: %w", err)
+	}
+	partial, err := metadata.NewForConfigAndClient(cfg, opts.HTTPClient)
+	if err != nil {
+		return nil, fmt.Errorf("making a client to watch metadata: %w", err)
+	}
+	return &Cache{
+		opts: opts, selector: selector, whole: whole, metadata: partial,
+		kinds:     newKinds(opts.Mapper, time.Now),
+		informers: map[schema.GroupKind]*informer{}, uses: map[ownerRef][]schema.GroupKind{},
+	}, nil
+}
+
+func ownerSelector(owners []schema.GroupKind) (string, error) {
+	operator, values := selection.Exists, []string(nil)
+	if len(owners) > 0 {
+		operator = selection.In
+		for _, owner := range owners {
+			values = append(values, LabelValue(owner))
+		}
+	}
+	required, err := labels.NewRequirement(OwnerLabel, operator, values)
+	if err != nil {
+		return "", fmt.Errorf("selecting the objects of %v: %w", owners, err)
+	}
+	return labels.NewSelector().Add(*required).String(), nil
+}
+
+// NeedLeaderElection says that the cache runs beside the election, so that it
+// is there when the controllers start.
+func (c *Cache) NeedLeaderElection() bool { return false }
+
+// Start watches until the context ends.
+func (c *Cache) Start(ctx context.Context) error {
+	c.mu.Lock()
+	c.ctx = ctx
+	for _, i := range c.informers {
+		c.run(i)
+	}
+	c.mu.Unlock()
+	<-ctx.Done()
+	c.mu.Lock()
+	c.stopped = true
+	c.mu.Unlock()
+	c.running.Wait()
+	return nil
+}
+
+// run starts the reflectors of an informer once the cache is started. The lock
+// is held.
+func (c *Cache) run(i *informer) {
+	if c.ctx == nil || c.stopped {
+		return
+	}
+	ctx, cancel := context.WithCancel(c.ctx)
+	i.cancel = cancel
+	for namespace, s := range i.stores {
+		c.running.Go(func() { c.reflect(ctx, i, namespace, s) })
+	}
+}
+
+// Use says which kinds an owner's release has. New ones are watched, and Use
+// returns when they have been listed; kinds that no release has any more are
+// not watched any longer. Unchanged kinds cost nothing. Use comes before the
+// first object of a kind is applied, so that the cache sees it.
+//
+// It returns a *ForbiddenError for kinds that the operator may not list or watch
+// and a *NoKindError for kinds that the cluster does not have; the other kinds
+// are watched all the same. The owner is enqueued when a kind can be watched at
+// last.
+func (c *Cache) Use(ctx context.Context, owner Owner, gvks []schema.GroupVersionKind) error {
+	mappings, missing := c.unwatched(gvks)
+	used, started := c.reassign(owner.ref(), gvks, mappings)
+	errs := []error{missing}
+	for _, i := range used {
+		if started {
+			errs = append(errs, i.wait(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Release says that the owner's release has no objects any more.
+func (c *Cache) Release(owner Owner) {
+	c.reassign(owner.ref(), nil, nil)
+}
+
+// unwatched maps the kinds that have no informer yet; outside of the lock,
+// because it may ask the API server.
+func (c *Cache) unwatched(gvks []schema.GroupVersionKind) (map[schema.GroupKind]*meta.RESTMapping, error) {
+	var errs []error
+	var mappings map[schema.GroupKind]*meta.RESTMapping
+	for _, gvk := range gvks {
+		if c.informer(gvk.GroupKind()) != nil {
+			continue
+		}
+		mapping, err := c.kinds.existing(gvk)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if mappings == nil {
+			mappings = map[schema.GroupKind]*meta.RESTMapping{}
+		}
+		mappings[gvk.GroupKind()] = mapping
+	}
+	return mappings, errors.Join(errs...)
+}
+
+// reassign makes gvks the kinds of an owner. It returns their informers and
+// whether those run.
+func (c *Cache) reassign(owner ownerRef, gvks []schema.GroupVersionKind, mappings map[schema.GroupKind]*meta.RESTMapping) (used []*informer, running bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.uses[owner]
+	var kinds []schema.GroupKind
+	for _, gvk := range gvks {
+		gk := gvk.GroupKind()
+		i := c.informers[gk]
+		if i == nil && mappings[gk] != nil {
+			i = c.newInformer(mappings[gk])
+			c.informers[gk] = i
+			c.run(i)
+		}
+		if i != nil && !slices.Contains(kinds, gk) {
+			i.users[owner] = struct{}{}
+			kinds = append(kinds, gk)
+			used = append(used, i)
+		}
+	}
+	c.uses[owner] = kinds
+	if len(kinds) == 0 {
+		delete(c.uses, owner)
+	}
+	for _, gk := range before {
+		if !slices.Contains(kinds, gk) {
+			c.drop(gk, owner)
+		}
+	}
+	return used, c.ctx != nil && !c.stopped
+}
+
+// drop ends an owner's use of a kind. The lock is held.
+func (c *Cache) drop(gk schema.GroupKind, owner ownerRef) {
+	i := c.informers[gk]
+	if i == nil {
+		return
+	}
+	delete(i.users, owner)
+	for _, s := range i.stores {
+		s.forget(unique.Make(owner))
+	}
+	if len(i.users) == 0 {
+		delete(c.informers, gk)
+		if i.cancel != nil {
+			i.cancel()
+		}
+	}
+}
+
+func (c *Cache) newInformer(mapping *meta.RESTMapping) *informer {
+	i := &informer{mapping: mapping, stores: map[string]*store{}, users: map[ownerRef]struct{}{}}
+	namespaces := c.opts.Namespaces
+	if len(namespaces) == 0 || mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, namespace := range namespaces {
+		i.stores[namespace] = newStore(builtIn(mapping.GroupVersionKind.GroupKind()), c.enqueue, func() { c.refresh(i) })
+	}
+	return i
+}
+
+func (c *Cache) enqueue(owner ownerRef) {
+	if c.opts.Enqueue != nil {
+		c.opts.Enqueue(owner.GroupKind, owner.NamespacedName)
+	}
+}
+
+// refresh enqueues every owner that uses a kind: what is known of it begins to
+// be true, or ceases to be.
+func (c *Cache) refresh(i *informer) {
+	c.mu.RLock()
+	owners := make([]ownerRef, 0, len(i.users))
+	for owner := range i.users {
+		owners = append(owners, owner)
+	}
+	c.mu.RUnlock()
+	for _, owner := range owners {
+		c.enqueue(owner)
+	}
+}
+
+// Get returns what is known of an object and whether it exists; when neither
+// is known, Observed.Unknown is set.
+func (c *Cache) Get(entry releasev1alpha1.InventoryEntry) (Observed, bool) {
+	s := c.store(entry)
+	if s == nil {
+		return Observed{Unknown: true}, false
+	}
+	return s.get(types.NamespacedName{Namespace: entry.Namespace, Name: entry.Name})
+}
+
+// Synced says whether a kind is watched and was listed.
+func (c *Cache) Synced(gvk schema.GroupVersionKind) bool {
+	i := c.informer(gvk.GroupKind())
+	return i != nil && i.synced()
+}
+
+func (c *Cache) informer(gk schema.GroupKind) *informer {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.informers[gk]
+}
+
+func (c *Cache) store(entry releasev1alpha1.InventoryEntry) *store {
+	i := c.informer(schema.GroupKind{Group: entry.Group, Kind: entry.Kind})
+	if i == nil {
+		return nil
+	}
+	return i.store(entry.Namespace)
+}
+
+// applied takes over what the client applied. Its health is open until the
+// watch tells.
+func (c *Cache) applied(entry releasev1alpha1.InventoryEntry, m *metav1.PartialObjectMetadata) {
+	s := c.store(entry)
+	if s == nil {
+		return
+	}
+	it := projectMetadata(m)
+	it.Observed = observe(m)
+	it.Status = status.CurrentStatus
+	if hasHealth(EntryKey(entry).GroupKind) {
+		it.Status, it.Message = status.InProgressStatus, "applied, not yet observed"
+	}
+	s.wrote(it)
+}
+
+// deleted takes over that the client deleted an object.
+func (c *Cache) deleted(entry releasev1alpha1.InventoryEntry, uid types.UID, gone bool) {
+	if s := c.store(entry); s != nil {
+		s.deleting(types.NamespacedName{Namespace: entry.Namespace, Name: entry.Name}, uid, gone)
+	}
+}

@@ -1,0 +1,290 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
+)
+
+// requestTimeout bounds each request. The API server itself gives up after 60 s
+// and a webhook after 30 s at most.
+const requestTimeout = 35 * time.Second
+
+// metadataOnly asks the server for no more than an object's metadata, also of
+// what it just applied: the content of Secrets is never sent back.
+const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
+// Client applies and deletes objects, each with one request. It has no
+// client-side rate limit: the API server's priority and fairness is the limit.
+// It is safe for concurrent use.
+type Client struct {
+	rest  *rest.RESTClient
+	kinds *kinds
+	cache *Cache
+}
+
+// NewClient returns a client for the API server of cfg. The mapper and the HTTP
+// client are the process's; a nil httpClient makes one.
+func NewClient(cfg *rest.Config, httpClient *http.Client, mapper meta.RESTMapper) (*Client, error) {
+	cfg = unlimited(cfg)
+	cfg.APIPath = "/apis" // every request names its whole path
+	cfg.GroupVersion = &schema.GroupVersion{}
+	cfg.ContentConfig = rest.ContentConfig{
+		ContentType: runtime.ContentTypeJSON, AcceptContentTypes: runtime.ContentTypeJSON,
+		GroupVersion: cfg.GroupVersion, NegotiatedSerializer: scheme.Codecs.WithoutConversion(),
+	}
+	if httpClient == nil {
+		var err error
+		if httpClient, err = rest.HTTPClientFor(cfg); err != nil {
+			return nil, fmt.Errorf("making an HTTP client for the API server: %w", err)
+		}
+	}
+	client, err := rest.RESTClientForConfigAndClient(cfg, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for the API server: %w", err)
+	}
+	return &Client{rest: client, kinds: newKinds(mapper, time.Now)}, nil
+}
+
+// unlimited copies cfg without the client-side rate limit.
+func unlimited(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS, cfg.RateLimiter = -1, nil
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	return cfg
+}
+
+// WriteThrough makes the client tell the cache of every object it applies or
+// deletes, so that what the cache says is never older than the last write. It
+// is called before the client is used.
+func (c *Client) WriteThrough(cache *Cache) { c.cache = cache }
+
+// Mapping returns the resource of a kind, or a *NoKindError.
+func (c *Client) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	return c.kinds.mapping(gvk)
+}
+
+// Found is what Check saw.
+type Found struct {
+	// Exists says that the object is in the cluster.
+	Exists bool
+	// Ours says that it belongs to the owner that was asked for.
+	Ours bool
+	// UID of the object.
+	UID types.UID
+	// Other describes to whom it belongs, when it is not ours.
+	Other string
+	// Deleting says that it is being deleted.
+	Deleting bool
+}
+
+// Check looks, with one metadata GET, whether an object exists and to whom it
+// belongs. It is asked before an object is applied for the first time.
+func (c *Client) Check(ctx context.Context, owner Owner, obj *unstructured.Unstructured) (Found, error) {
+	return c.check(ctx, owner, Entry(obj))
+}
+
+func (c *Client) check(ctx context.Context, owner Owner, entry releasev1alpha1.InventoryEntry) (Found, error) {
+	existing, err := c.metadata(ctx, entry)
+	if err != nil || existing == nil {
+		return Found{}, err
+	}
+	found := Found{Exists: true, Ours: owner.Owns(existing), UID: existing.UID, Deleting: existing.DeletionTimestamp != nil}
+	if !found.Ours {
+		found.Other = holder(existing)
+	}
+	return found, nil
+}
+
+// Get looks at an object with one metadata GET. What it observes has no Status.
+func (c *Client) Get(ctx context.Context, entry releasev1alpha1.InventoryEntry) (Observed, bool, error) {
+	existing, err := c.metadata(ctx, entry)
+	if err != nil || existing == nil {
+		return Observed{}, false, err
+	}
+	return observe(existing), true, nil
+}
+
+// LastManager names, with one metadata GET, the field manager other than ours
+// that changed the object last; "" when there is none.
+func (c *Client) LastManager(ctx context.Context, entry releasev1alpha1.InventoryEntry) (string, error) {
+	existing, err := c.metadata(ctx, entry)
+	if err != nil || existing == nil {
+		return "", err
+	}
+	return lastManager(existing), nil
+}
+
+// metadata returns nil when the object does not exist.
+func (c *Client) metadata(ctx context.Context, entry releasev1alpha1.InventoryEntry) (*metav1.PartialObjectMetadata, error) {
+	mapping, err := c.kinds.existing(EntryGVK(entry))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	result := c.rest.Get().AbsPath(path(mapping, entry)...).SetHeader("Accept", metadataOnly).Do(ctx)
+	return c.read(result, request{"get", EntryKey(entry), mapping})
+}
+
+// Apply puts obj into the cluster with one server-side apply, whoever else
+// holds its fields. obj is marked and, unless it is in the inventory, checked.
+// With a uid it applies only to the object of that uid and fails with a
+// *GoneError when that is gone. Fields the kind does not have are an error.
+//
+// The entry it returns is complete and goes into the inventory.
+func (c *Client) Apply(ctx context.Context, obj *unstructured.Unstructured, uid types.UID) (releasev1alpha1.InventoryEntry, error) {
+	entry := Entry(obj)
+	mapping, err := c.kinds.mapping(obj.GroupVersionKind())
+	if err != nil {
+		return entry, err
+	}
+	body, err := json.Marshal(withUID(obj, uid))
+	if err != nil {
+		return entry, fmt.Errorf("encoding %s: %w", EntryKey(entry), err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	result := c.rest.Patch(types.ApplyPatchType).AbsPath(path(mapping, entry)...).
+		Param("fieldManager", FieldManager).Param("force", "true").Param("fieldValidation", metav1.FieldValidationStrict).
+		SetHeader("Accept", metadataOnly).Body(body).Do(ctx)
+	applied, err := c.read(result, request{"patch", EntryKey(entry), mapping})
+	if err != nil {
+		return entry, err
+	}
+	if applied == nil {
+		return entry, &NoKindError{GVK: obj.GroupVersionKind()}
+	}
+	entry.UID, entry.Object, entry.Managed = applied.UID, ObjectDigest(obj), ManagedDigest(applied.ManagedFields)
+	if c.cache != nil {
+		c.cache.applied(entry, applied)
+	}
+	return entry, nil
+}
+
+// withUID returns the content of obj with metadata.uid, which the server takes
+// as a precondition. obj itself stays as it is.
+func withUID(obj *unstructured.Unstructured, uid types.UID) map[string]any {
+	metadata, ok := obj.Object["metadata"].(map[string]any)
+	if uid == "" || !ok {
+		return obj.Object
+	}
+	content := maps.Clone(obj.Object)
+	metadata = maps.Clone(metadata)
+	metadata["uid"] = string(uid)
+	content["metadata"] = metadata
+	return content
+}
+
+// Delete removes the object of an entry, with one request when its uid is
+// recorded and is still the object's. It never deletes an object that is not
+// the owner's: when another one stands under the name, it looks whose it is. A
+// kept object is left alone.
+//
+// gone says that the object is not there any more, or never was ours to
+// delete; false that it is being deleted but something holds it. When the
+// cluster has no such kind any more the error is a *NoKindError.
+func (c *Client) Delete(ctx context.Context, entry releasev1alpha1.InventoryEntry, owner Owner) (gone bool, err error) {
+	if entry.Keep {
+		return true, nil
+	}
+	if entry.UID != "" {
+		gone, err = c.delete(ctx, entry, entry.UID)
+		var replaced *GoneError
+		if !errors.As(err, &replaced) {
+			return gone, err
+		}
+	}
+	found, err := c.check(ctx, owner, entry)
+	if err != nil || !found.Exists || !found.Ours {
+		return err == nil, err
+	}
+	return c.delete(ctx, entry, found.UID)
+}
+
+func (c *Client) delete(ctx context.Context, entry releasev1alpha1.InventoryEntry, uid types.UID) (gone bool, err error) {
+	mapping, err := c.kinds.existing(EntryGVK(entry))
+	if err != nil {
+		return false, err
+	}
+	background := metav1.DeletePropagationBackground
+	body, err := json.Marshal(&metav1.DeleteOptions{
+		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid},
+	})
+	if err != nil {
+		return false, fmt.Errorf("encoding the deletion of %s: %w", EntryKey(entry), err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	result := c.rest.Delete().AbsPath(path(mapping, entry)...).
+		SetHeader("Accept", metadataOnly).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx)
+	left, err := c.read(result, request{"delete", EntryKey(entry), mapping})
+	if err != nil {
+		return false, err
+	}
+	// An object that is held by finalizers or a grace period comes back with a
+	// deletionTimestamp; one that is gone leaves a Status, or none if it was.
+	gone = left == nil || left.Kind == "Status" || left.DeletionTimestamp == nil
+	if c.cache != nil {
+		c.cache.deleted(entry, uid, gone)
+	}
+	return gone, nil
+}
+
+// read returns the metadata in an answer, or nil for an object that does not
+// exist.
+func (c *Client) read(result rest.Result, asked request) (*metav1.PartialObjectMetadata, error) {
+	if err := result.Error(); err != nil {
+		err = asked.explain(err)
+		if asked.verb != "patch" && isAbsent(err) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	raw, err := result.Raw()
+	if err != nil {
+		return nil, asked.explain(err)
+	}
+	out := &metav1.PartialObjectMetadata{}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return nil, fmt.Errorf("reading the API server's answer to %s of %s: it is not an object", asked.verb, asked.key)
+	}
+	return out, nil
+}
+
+func isAbsent(err error) bool {
+	var noKind *NoKindError
+	return apierrors.IsNotFound(err) && !errors.As(err, &noKind)
+}
+
+// path returns the URL path of an object.
+func path(mapping *meta.RESTMapping, entry releasev1alpha1.InventoryEntry) []string {
+	resource := mapping.Resource
+	segments := []string{"/api", resource.Version}
+	if resource.Group != "" {
+		segments = []string{"/apis", resource.Group, resource.Version}
+	}
+	if namespace := namespaceOf(mapping, entry); namespace != "" {
+		segments = append(segments, "namespaces", namespace)
+	}
+	return append(segments, resource.Resource, entry.Name)
+}

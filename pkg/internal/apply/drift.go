@@ -1,0 +1,66 @@
+package apply
+
+import (
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"k8s.io/apimachinery/pkg/types"
+
+	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
+)
+
+// Observed is what is known of one object in the cluster.
+type Observed struct {
+	// Unknown says that nothing can be said of the object, neither that it
+	// exists nor that it does not: its kind is not watched, not yet listed, or
+	// may not be.
+	Unknown bool
+	// Deleted says of an object that does not exist that the watch saw it go
+	// (or lose its marks), and that it was not the operator who deleted it.
+	Deleted bool
+	// UID of the object.
+	UID types.UID
+	// Managed is the ManagedDigest of the object.
+	Managed string
+	// Generation of the object; 0 for kinds that have none.
+	Generation int64
+	// Deleting says that the object is being deleted.
+	Deleting bool
+	// Status of the object by kstatus; Current for kinds that have no health.
+	Status status.Status
+	// Message that goes with a status other than Current.
+	Message string
+	// Replicas and ReadyReplicas of a workload; 0 for other kinds.
+	Replicas, ReadyReplicas int64
+}
+
+// Drift is how an object differs from its record.
+type Drift string
+
+const (
+	// DriftDeleted is an object that is gone.
+	DriftDeleted Drift = "Deleted"
+	// DriftModified is an object in which somebody changed fields of ours.
+	DriftModified Drift = "Modified"
+	// DriftReplaced is another object under the same name.
+	DriftReplaced Drift = "Replaced"
+)
+
+// Drifted compares an object with its record. exists says whether the object is
+// in the cluster; observed is ignored when it is not, but for Unknown.
+//
+// An object with another uid and our recorded fields is our own re-creation
+// whose record was lost: not drift, but its uid has to be recorded. An object
+// that is being deleted is not drift until it is gone, because applying cannot
+// bring it back.
+func Drifted(entry releasev1alpha1.InventoryEntry, observed Observed, exists bool) (Drift, bool) {
+	switch {
+	case observed.Unknown:
+		return "", false
+	case !exists:
+		return DriftDeleted, true
+	case observed.Deleting || observed.Managed == entry.Managed:
+		return "", false
+	case entry.UID != "" && observed.UID != entry.UID:
+		return DriftReplaced, true
+	}
+	return DriftModified, true
+}

@@ -1,0 +1,143 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+)
+
+// informer watches one kind, with a reflector and a store for each namespace
+// that is watched ("" for all of them, and for cluster-scoped kinds).
+type informer struct {
+	mapping *meta.RESTMapping
+	stores  map[string]*store
+	cancel  context.CancelFunc
+	// users are the owners whose releases have the kind; without any the
+	// informer stops. The cache's lock guards them.
+	users map[ownerRef]struct{}
+}
+
+// store returns where objects of a namespace are, or nil when it is not
+// watched.
+func (i *informer) store(namespace string) *store {
+	if all, ok := i.stores[metav1.NamespaceAll]; ok {
+		return all
+	}
+	return i.stores[namespace]
+}
+
+func (i *informer) synced() bool {
+	for _, s := range i.stores {
+		if synced, _ := s.state(); !synced {
+			return false
+		}
+	}
+	return true
+}
+
+// syncWait bounds how long a pass waits for the first list of a kind. The owner
+// is enqueued when it comes later.
+const syncWait = 10 * time.Second
+
+// wait waits for the first list. It returns a *ForbiddenError when the operator
+// may not list or watch the kind; other failures are being retried.
+func (i *informer) wait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, syncWait)
+	defer cancel()
+	for _, s := range i.stores {
+		select {
+		case <-s.first:
+		case <-ctx.Done():
+			return nil
+		}
+		_, err := s.state()
+		var forbidden *ForbiddenError
+		if errors.As(err, &forbidden) {
+			return forbidden
+		}
+	}
+	return nil
+}
+
+// How long to wait between attempts to list and watch a kind that fails.
+const (
+	retryFirst      = time.Second
+	retryMost       = 30 * time.Second
+	retryResetAfter = 2 * time.Minute
+	retrySteps      = 20 // enough to reach retryMost
+)
+
+// reflect keeps a store current until the context ends.
+func (c *Cache) reflect(ctx context.Context, i *informer, namespace string, s *store) {
+	reflector := toolscache.NewReflectorWithOptions(c.listWatch(i.mapping, namespace), nil, s, toolscache.ReflectorOptions{
+		Name: "dependents", TypeDescription: i.mapping.Resource.String(),
+	})
+	retry := wait.Backoff{Duration: retryFirst, Cap: retryMost, Steps: retrySteps, Factor: 2, Jitter: 0.5}
+	asked := request{"list", Key{GroupKind: i.mapping.GroupVersionKind.GroupKind(), Namespace: namespace, Name: "objects"}, i.mapping}
+	attempt := func(ctx context.Context) (bool, error) {
+		if err := reflector.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
+			c.failed(i, s, asked.explain(err))
+		}
+		return false, nil
+	}
+	// Until only ends with the context.
+	_ = retry.DelayWithReset(clock.RealClock{}, retryResetAfter).Until(ctx, true, true, attempt)
+}
+
+// failed tells the owners when a kind that was watched may not be any more.
+func (c *Cache) failed(i *informer, s *store, err error) {
+	var forbidden *ForbiddenError
+	if errors.As(err, &forbidden) {
+		forbidden.Name = ""
+	}
+	synced, _ := s.state()
+	if !s.failed(err) {
+		return
+	}
+	c.opts.Log.Info("Cannot watch objects; trying again", "resource", i.mapping.Resource.String(), "error", err.Error())
+	if synced && forbidden != nil {
+		c.refresh(i)
+	}
+}
+
+func (c *Cache) listWatch(mapping *meta.RESTMapping, namespace string) *toolscache.ListWatch {
+	selected := func(options *metav1.ListOptions) { options.LabelSelector = c.selector }
+	if hasHealth(mapping.GroupVersionKind.GroupKind()) {
+		objects := c.whole.Resource(mapping.Resource).Namespace(namespace)
+		return newListWatch(selected,
+			func(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+				return objects.List(ctx, options)
+			}, objects.Watch)
+	}
+	objects := c.metadata.Resource(mapping.Resource).Namespace(namespace)
+	return newListWatch(selected,
+		func(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+			return objects.List(ctx, options)
+		}, objects.Watch)
+}
+
+func newListWatch[L runtime.Object](
+	selected func(*metav1.ListOptions),
+	list func(context.Context, metav1.ListOptions) (L, error),
+	watchAll func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) *toolscache.ListWatch {
+	return &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			selected(&options)
+			return list(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			selected(&options)
+			return watchAll(ctx, options)
+		},
+	}
+}
