@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Generates the typed clients of the API: clientset with its fake, listers, informers and apply configurations.
+#
+# usage: hack/clientset_gen.sh
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+module="$(go list -m)"
+api=pkg/apis/liberty/v1alpha1
+out="$api/clientset"
+header=hack/boilerplate.go.txt
+tool() { go tool -modfile=hack/tools/go.mod "$@"; }
+
+# Files of kinds that no longer exist must not survive.
+rm -rf "$out"
+
+echo "applyconfiguration: $out/applyconfiguration" >&2
+tool applyconfiguration-gen --go-header-file "$header" \
+  --output-dir "$out/applyconfiguration" --output-pkg "$module/$out/applyconfiguration" \
+  "$module/$api"
+
+echo "clientset: $out/versioned" >&2
+tool client-gen --go-header-file "$header" --clientset-name versioned \
+  --output-dir "$out" --output-pkg "$module/$out" \
+  --apply-configuration-package "$module/$out/applyconfiguration" \
+  --input-base "$module/pkg/apis" --input liberty/v1alpha1
+
+echo "listers: $out/listers" >&2
+tool lister-gen --go-header-file "$header" \
+  --output-dir "$out/listers" --output-pkg "$module/$out/listers" \
+  "$module/$api"
+
+echo "informers: $out/informers" >&2
+tool informer-gen --go-header-file "$header" \
+  --output-dir "$out/informers" --output-pkg "$module/$out/informers" \
+  --versioned-clientset-package "$module/$out/versioned" --listers-package "$module/$out/listers" \
+  "$module/$api"
