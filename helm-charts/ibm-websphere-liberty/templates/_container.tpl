@@ -158,7 +158,7 @@ readOnlyRootFilesystem: false
 
 {{/* The application's container. */}}
 {{- define "liberty.container" -}}
-name: {{ .Chart.Name }}
+name: {{ .Chart.Name | quote }}
 image: {{ include "liberty.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy | quote }}
 {{- with include "liberty.containerPorts" . | trim }}

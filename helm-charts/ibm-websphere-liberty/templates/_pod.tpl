@@ -30,7 +30,7 @@ imagePullSecrets:
 {{- define "liberty.volumes" -}}
 - name: liberty-config
   configMap:
-    name: {{ include "liberty.fullname" . }}
+    name: {{ include "liberty.fullname" . | quote }}
 {{- with .Values.image.serverOverridesConfigMapName }}
 - name: liberty-overrides
   configMap:
@@ -63,7 +63,7 @@ metadata:
   {{- end }}
 spec:
   {{- if .Values.rbac.install }}
-  serviceAccountName: {{ include "liberty.fullname" . }}
+  serviceAccountName: {{ include "liberty.fullname" . | quote }}
   {{- end }}
   automountServiceAccountToken: {{ not (empty .Values.rbac.rules) }}
   {{- with include "liberty.imagePullSecrets" . | trim }}

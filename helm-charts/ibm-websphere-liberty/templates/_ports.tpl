@@ -43,7 +43,7 @@ container), env (the variable that tells the image the number).
 {{/* Ports of a Service for all endpoints. */}}
 {{- define "liberty.servicePorts" -}}
 {{- range include "liberty.endpoints" . | fromJsonArray }}
-- name: {{ .name }}
+- name: {{ .name | quote }}
   port: {{ include "liberty.port" .port }}
   targetPort: {{ include "liberty.port" .target }}
   protocol: TCP

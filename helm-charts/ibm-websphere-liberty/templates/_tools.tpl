@@ -7,7 +7,7 @@ metadata:
 spec:
   restartPolicy: Never
   {{- if .Values.rbac.install }}
-  serviceAccountName: {{ $name }}
+  serviceAccountName: {{ $name | quote }}
   {{- end }}
   automountServiceAccountToken: true
   {{- with include "liberty.imagePullSecrets" . | trim }}
@@ -46,8 +46,8 @@ spec:
 apiVersion: v1
 kind: Pod
 metadata:
-  name: {{ $name }}
-  namespace: {{ .root.Release.Namespace }}
+  name: {{ $name | quote }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "liberty.podLabels" (dict "root" .root "app" $name "component" "test") | nindent 4 }}
   annotations:
