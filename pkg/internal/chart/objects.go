@@ -1,14 +1,13 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
-	release "helm.sh/helm/v4/pkg/release/v1"
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -58,13 +57,8 @@ func (r *Rendered) parse(files map[string]string, namespace string) error {
 	slices.SortStableFunc(r.Objects, func(a, b *unstructured.Unstructured) int {
 		return compareKinds(a.GetKind(), b.GetKind())
 	})
-	// Helm sorts by kind first and keeps that order among equals.
-	slices.SortStableFunc(r.Hooks, func(a, b Hook) int { return compareKinds(a.Kind, b.Kind) })
 	slices.SortStableFunc(r.Hooks, func(a, b Hook) int {
-		if a.Weight != b.Weight {
-			return a.Weight - b.Weight
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(cmp.Compare(a.Weight, b.Weight), strings.Compare(a.Name, b.Name), compareKinds(a.Kind, b.Kind))
 	})
 	return nil
 }
@@ -76,7 +70,6 @@ func (r *Rendered) addObject(d document, seen map[ObjectKey]string, namespace st
 		return fmt.Errorf("%s: a %s has no metadata.name", d.file, d.object.GetKind())
 	}
 	key := KeyOf(d.object)
-	r.Sources[key] = d.file
 	r.Objects = append(r.Objects, d.object)
 	// An object without namespace goes into the release's.
 	if key.Namespace == "" {
@@ -87,53 +80,6 @@ func (r *Rendered) addObject(d document, seen map[ObjectKey]string, namespace st
 	}
 	seen[key] = d.file
 	return nil
-}
-
-// hookEvents are the events that Helm knows, by the words in the annotation.
-var hookEvents = map[string]HookEvent{
-	"pre-install":   release.HookPreInstall,
-	"post-install":  release.HookPostInstall,
-	"pre-delete":    release.HookPreDelete,
-	"post-delete":   release.HookPostDelete,
-	"pre-upgrade":   release.HookPreUpgrade,
-	"post-upgrade":  release.HookPostUpgrade,
-	"pre-rollback":  release.HookPreRollback,
-	"post-rollback": release.HookPostRollback,
-	"test":          release.HookTest,
-	"test-success":  release.HookTest, // Helm 2
-}
-
-// addHook reads the annotations of a hook. Like Helm, it leaves out a hook with
-// an unknown event (crd-install of Helm 2), and takes a weight that is no
-// number for 0.
-func (r *Rendered) addHook(d document) {
-	h := Hook{Name: d.object.GetName(), Kind: d.object.GetKind(), Path: d.file, Object: d.object}
-	for _, word := range words(d.hook) {
-		event, known := hookEvents[word]
-		if !known {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %s is skipped, as %q is no hook that Helm knows", d.file, KeyOf(d.object), word))
-			return
-		}
-		h.Events = append(h.Events, event)
-	}
-	if weight, err := strconv.Atoi(d.annotations[release.HookWeightAnnotation]); err == nil {
-		h.Weight = weight
-	}
-	for _, word := range words(d.annotations[release.HookDeleteAnnotation]) {
-		h.DeletePolicies = append(h.DeletePolicies, HookDeletePolicy(word))
-	}
-	r.Hooks = append(r.Hooks, h)
-}
-
-// words of a list in an annotation.
-func words(list string) []string {
-	var out []string
-	for word := range strings.SplitSeq(list, ",") {
-		if word = strings.ToLower(strings.TrimSpace(word)); word != "" {
-			out = append(out, word)
-		}
-	}
-	return out
 }
 
 // kindRank is the place of each kind in Helm's order of installation.

@@ -12,7 +12,6 @@ import (
 	helmchart "helm.sh/helm/v4/pkg/chart/v2"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/engine"
-	release "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
@@ -60,8 +59,6 @@ type Rendered struct {
 	CRDs []*unstructured.Unstructured
 	// Hooks in the order they run for an event: weight, then name.
 	Hooks []Hook
-	// Sources names the template of each object and CRD.
-	Sources map[ObjectKey]string
 	// Notes is the rendered NOTES.txt of the chart itself.
 	Notes string
 	// Config is Request.Values.
@@ -75,30 +72,6 @@ type Rendered struct {
 	// Warnings tell what the chart says that has no effect.
 	Warnings []string
 }
-
-// Hook is an object that the chart installs at an event of the release.
-type Hook struct {
-	// Name of the object.
-	Name string
-	// Kind of the object.
-	Kind string
-	// Path of its template.
-	Path string
-	// Object itself.
-	Object *unstructured.Unstructured
-	// Events at which it runs; the event test included.
-	Events []HookEvent
-	// Weight orders the hooks of an event, lowest first.
-	Weight int
-	// DeletePolicies say when it is removed; empty means before the next run.
-	DeletePolicies []HookDeletePolicy
-}
-
-// HookEvent is an event of a release, such as pre-install.
-type HookEvent = release.HookEvent
-
-// HookDeletePolicy says when a hook's object is removed, such as hook-succeeded.
-type HookDeletePolicy = release.HookDeletePolicy
 
 // Render the chart. It changes nothing and may run many times at once. Errors
 // name the chart and the template with its line, never a value; those that the
@@ -137,12 +110,10 @@ func (c *Chart) render(ctx context.Context, req Request) (*Rendered, error) {
 		Notes:   takeNotes(files, path.Join(hc.Name(), "templates", notesFile)),
 		Lookups: record.lookupReferences(),
 		Asked:   record.askedAnswers(),
-		Sources: map[ObjectKey]string{},
 	}
 	for _, crd := range hc.CRDObjects() {
 		for _, o := range c.crds[crd.File] {
 			out.CRDs = append(out.CRDs, o.DeepCopy())
-			out.Sources[KeyOf(o)] = crd.Filename
 		}
 	}
 	return out, out.parse(files, req.Release.Namespace)

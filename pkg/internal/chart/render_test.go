@@ -154,9 +154,6 @@ func TestRenderOrder(t *testing.T) {
 	if diff := cmp.Diff(want, names(out.Objects)); diff != "" {
 		t.Error(diff)
 	}
-	if got := out.Sources[ObjectKey{Group: "apps", Kind: "Deployment", Name: "plants-web"}]; got != "web/templates/workload.yaml" {
-		t.Errorf("source %q", got)
-	}
 	for _, o := range out.Objects {
 		if o.GetNamespace() != "" {
 			t.Errorf("%s has namespace %s, which the chart did not write", o.GetName(), o.GetNamespace())
