@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
@@ -35,6 +36,7 @@ const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=
 // It is safe for concurrent use.
 type Client struct {
 	rest  *rest.RESTClient
+	whole dynamic.Interface
 	kinds *kinds
 	cache *Cache
 }
@@ -59,7 +61,11 @@ func NewClient(cfg *rest.Config, httpClient *http.Client, mapper meta.RESTMapper
 	if err != nil {
 		return nil, fmt.Errorf("making a client for the API server: %w", err)
 	}
-	return &Client{rest: client, kinds: newKinds(mapper, time.Now)}, nil
+	whole, err := dynamic.NewForConfigAndClient(cfg, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for the API server: %w", err)
+	}
+	return &Client{rest: client, whole: whole, kinds: newKinds(mapper, time.Now)}, nil
 }
 
 // unlimited copies cfg without the client-side rate limit.
