@@ -70,8 +70,7 @@ esac
 reference=$IMAGE
 [[ ${BUILD:-true} != true ]] || reference=$(PUSH=true "$root/hack/build_image.sh")
 
-kubectl apply -f "$root/deploy/crds"
-kubectl wait --for=condition=Established --timeout=60s -f "$root/deploy/crds"
+install_crds "$root/deploy/crds"
 kubectl get namespace "$namespace" >/dev/null 2>&1 || kubectl create namespace "$namespace"
 kubectl apply -n "$namespace" -f "$root/deploy/service_account.yaml" -f "$root/deploy/leader_election_role.yaml" -f "$root/deploy/metrics_service.yaml"
 bind metrics_auth_role_binding.yaml | kubectl apply -f -

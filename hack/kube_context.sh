@@ -1,4 +1,4 @@
-# Sourced by the scripts that talk to a cluster. Sets nothing; needs only kubectl.
+# Sourced by the scripts that talk to a cluster. Needs only kubectl.
 # shellcheck shell=bash
 
 # require_context: ends the script with advice unless kubectl has a current context whose API server answers.
@@ -29,4 +29,11 @@ context_namespace() {
   local name
   name=$(kubectl config view --minify -o 'jsonpath={..namespace}')
   echo "${name:-default}"
+}
+
+# install_crds FOLDER: applies it and waits until the API server serves the kinds.
+install_crds() {
+  kubectl apply -f "$1"
+  # Not --for=condition=Established: that gives up on a CRD so new that it has no conditions yet.
+  kubectl wait '--for=jsonpath={.status.conditions[?(@.type=="Established")].status}=True' --timeout=60s -f "$1"
 }

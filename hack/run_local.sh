@@ -26,7 +26,6 @@ done
 
 cd "$root"
 make --no-print-directory build
-kubectl apply -f deploy/crds
-kubectl wait --for=condition=Established --timeout=60s -f deploy/crds
+install_crds deploy/crds
 echo "watching ${WATCH_NAMESPACE:-all namespaces}" >&2
 exec bin/manager --leader-elect=false --metrics-bind-address=0 "$@"

@@ -16,7 +16,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/hack/kube_context.sh"
 
 # The finalizer the operator puts on each resource before it installs anything for it.
-readonly finalizer=REPLACE_FINALIZER
+readonly finalizer=helm.sdk.operatorframework.io/uninstall-release
 readonly operator=go-helm-operator
 
 say() { echo "undeploy_operator: $*" >&2; }
