@@ -61,6 +61,10 @@ type Status struct {
 type State string
 
 const (
+	// StatePendingInstall is a first revision that is being applied.
+	StatePendingInstall State = "pending-install"
+	// StatePendingUpgrade is a later revision that is being applied.
+	StatePendingUpgrade State = "pending-upgrade"
 	// StateDeployed is a revision whose objects are all applied.
 	StateDeployed State = "deployed"
 	// StateFailed is a revision that could not be applied completely.
@@ -92,6 +96,9 @@ type Record struct {
 	// Failures counts the attempts at the same inputs that failed, for backoff.
 	// +optional
 	Failures int64 `json:"failures,omitempty"`
+	// Reason why the revision was made.
+	// +optional
+	Reason string `json:"reason,omitempty"`
 	// Lookups are the objects outside the release that the chart's templates
 	// read by lookup; a change of one of them renders again.
 	// +optional
@@ -123,9 +130,12 @@ type Digests struct {
 	Chart string `json:"chart"`
 	// Values is the digest of the values that were rendered.
 	Values string `json:"values"`
-	// Inputs is the digest of everything else that rendering and transforming
-	// depend on: capabilities, lookups, images, pull secrets.
+	// Inputs is the digest of what else the templates read: capabilities and
+	// lookups.
 	Inputs string `json:"inputs"`
+	// Transforms is the digest of what changes the rendered objects: images and
+	// pull secrets.
+	Transforms string `json:"transforms"`
 	// Manifest is the digest of the objects as applied.
 	Manifest string `json:"manifest"`
 	// Payload is the digest of the stored payload.

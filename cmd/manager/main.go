@@ -1,0 +1,62 @@
+// Command manager is the operator: it runs, for each kind of watches.yaml, a
+// controller that installs, upgrades, heals and removes a release of the kind's
+// chart for each resource.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/jkwong888/go-helm-operator/pkg/controller"
+	"github.com/jkwong888/go-helm-operator/pkg/reconciler"
+	"github.com/jkwong888/go-helm-operator/pkg/watches"
+)
+
+// version is set by the build.
+var version = "dev"
+
+func main() {
+	opts, err := parse(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "manager:", err)
+		os.Exit(2)
+	}
+	if opts.version {
+		fmt.Fprintln(os.Stdout, "go-helm-operator", version)
+		return
+	}
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&opts.zap)))
+	if err := run(opts); err != nil {
+		ctrl.Log.Error(err, "The operator cannot go on")
+		os.Exit(1)
+	}
+}
+
+// run is the operator's life: flags, manager, engine, controllers.
+func run(opts *options) error {
+	kinds, err := watches.Load(opts.watchesFile)
+	if err != nil {
+		return err
+	}
+	ctx := ctrl.SetupSignalHandler()
+	mgr, err := newManager(opts)
+	if err != nil {
+		return err
+	}
+	engine, err := reconciler.NewEngine(mgr, reconciler.EngineOptions{Namespaces: opts.namespaces})
+	if err != nil {
+		return err
+	}
+	err = controller.AddToManager(mgr, engine, kinds, controller.Options{
+		MaxConcurrentReconciles: opts.maxConcurrentReconciles,
+		ImagePollInterval:       opts.imagePollInterval,
+	})
+	if err != nil {
+		return err
+	}
+	ctrl.Log.Info("Starting", "version", version, "kinds", len(kinds), "namespaces", opts.namespaces)
+	return mgr.Start(ctx)
+}

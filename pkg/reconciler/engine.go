@@ -1,0 +1,140 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
+	"github.com/jkwong888/go-helm-operator/pkg/internal/apply"
+	"github.com/jkwong888/go-helm-operator/pkg/internal/refs"
+	"github.com/jkwong888/go-helm-operator/pkg/release"
+	"github.com/jkwong888/go-helm-operator/pkg/release/storage"
+)
+
+// EngineOptions configure an Engine.
+type EngineOptions struct {
+	// Namespaces to watch for the objects of releases; none means all. They
+	// should be those of the manager's cache.
+	Namespaces []string
+}
+
+// Engine is what all kinds of one manager share: clients, the watches on the
+// releases' objects, the release manager.
+type Engine struct {
+	objects      *apply.Client
+	dependents   *apply.Cache
+	releases     *release.Manager
+	references   *refs.Watcher[Key]
+	capabilities *capabilities
+	dynamic      dynamic.Interface
+
+	mu     sync.RWMutex
+	queues map[schema.GroupKind]func(types.NamespacedName)
+	// everything asks for a pass over all resources, one function a kind.
+	everything []func()
+}
+
+// NewEngine adds an engine to a manager. It asks the API server which kinds it
+// has, so the API server must be up.
+func NewEngine(mgr manager.Manager, opts EngineOptions) (*Engine, error) {
+	cfg := rest.CopyConfig(mgr.GetConfig())
+	cfg.QPS = -1 // the API server's own fairness rules are the limit
+	e := &Engine{queues: map[schema.GroupKind]func(types.NamespacedName){}}
+	clients, err := kubernetes.NewForConfigAndClient(cfg, mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("making a client for the payloads: %w", err)
+	}
+	meta, err := metadata.NewForConfigAndClient(metadata.ConfigFor(cfg), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("making a client for metadata: %w", err)
+	}
+	if e.dynamic, err = dynamic.NewForConfigAndClient(cfg, mgr.GetHTTPClient()); err != nil {
+		return nil, fmt.Errorf("making a client for lookups: %w", err)
+	}
+	if e.objects, err = apply.NewClient(cfg, mgr.GetHTTPClient(), mgr.GetRESTMapper()); err != nil {
+		return nil, err
+	}
+	e.dependents, err = apply.NewCache(cfg, apply.CacheOptions{
+		Namespaces: opts.Namespaces, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+		Enqueue: e.enqueue, Log: mgr.GetLogger().WithName("dependents"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if e.capabilities, err = newCapabilities(clients.Discovery(), meta, clients.AuthorizationV1(), e.enqueueAll); err != nil {
+		return nil, err
+	}
+	e.references = refs.NewWatcher(meta, mgr.GetRESTMapper(), e.Enqueue)
+	e.objects.WriteThrough(e.dependents)
+	e.releases = release.NewManager(e.objects, e.dependents, storage.NewSecret(clients.CoreV1(), clock.RealClock{}))
+	for _, r := range []manager.Runnable{e.dependents, e.references, e.capabilities} {
+		if err := mgr.Add(r); err != nil {
+			return nil, fmt.Errorf("adding the engine to the manager: %w", err)
+		}
+	}
+	return e, nil
+}
+
+// Enqueue asks for another pass over a resource. It does not block; unknown
+// kinds are ignored.
+func (e *Engine) Enqueue(key Key) {
+	e.enqueue(schema.ParseGroupKind(key.Kind), key.NamespacedName)
+}
+
+func (e *Engine) enqueue(kind schema.GroupKind, name types.NamespacedName) {
+	e.mu.RLock()
+	add := e.queues[kind]
+	e.mu.RUnlock()
+	if add != nil {
+		add(name)
+	}
+}
+
+func (e *Engine) enqueueAll() {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for _, all := range e.everything {
+		all()
+	}
+}
+
+// lookup serves the templates' lookup function: one GET or LIST.
+func (e *Engine) lookup(ctx context.Context, ref releasev1alpha1.LookupReference) (map[string]any, error) {
+	mapping, err := e.objects.Mapping(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
+	var noKind *apply.NoKindError
+	if errors.As(err, &noKind) {
+		return map[string]any{}, nil // as Helm: what the cluster has no kind for does not exist
+	}
+	if err != nil {
+		return nil, err
+	}
+	resource := e.dynamic.Resource(mapping.Resource).Namespace(ref.Namespace)
+	if ref.Name == "" {
+		list, err := resource.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("looking up %s in namespace %q: %w", ref.Kind, ref.Namespace, err)
+		}
+		return list.UnstructuredContent(), nil
+	}
+	obj, err := resource.Get(ctx, ref.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return map[string]any{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking up %s %s/%s: %w", ref.Kind, ref.Namespace, ref.Name, err)
+	}
+	return obj.Object, nil
+}

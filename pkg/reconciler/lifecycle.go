@@ -1,0 +1,98 @@
+package reconciler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+// addFinalizer makes sure that the resource cannot go before its release is
+// removed. It comes before the first object of the release.
+func (r *Reconciler) addFinalizer(ctx context.Context, p *Pass) error {
+	if controllerutil.ContainsFinalizer(p.Object, Finalizer) {
+		return nil
+	}
+	return r.patchFinalizers(ctx, p, append(slices.Clone(p.Object.GetFinalizers()), Finalizer))
+}
+
+func (r *Reconciler) removeFinalizer(ctx context.Context, p *Pass) error {
+	left := slices.DeleteFunc(slices.Clone(p.Object.GetFinalizers()), func(f string) bool { return f == Finalizer })
+	return client.IgnoreNotFound(r.patchFinalizers(ctx, p, left))
+}
+
+// patchFinalizers replaces the list of finalizers, provided nobody else changed
+// the resource meanwhile.
+func (r *Reconciler) patchFinalizers(ctx context.Context, p *Pass, finalizers []string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"finalizers": finalizers, "resourceVersion": p.Object.GetResourceVersion(),
+	}})
+	if err != nil {
+		return fmt.Errorf("changing the finalizers of %s: %w", p.Key, err)
+	}
+	obj := p.Object.DeepCopy()
+	if err := r.client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("changing the finalizers of %s: %w", p.Key, err)
+	}
+	p.Object = obj
+	r.written.note(obj)
+	return nil
+}
+
+// uninstall removes the release, then what inputs did outside of it, then the
+// finalizer.
+func (r *Reconciler) uninstall(ctx context.Context, p *Pass) (time.Duration, error) {
+	if !controllerutil.ContainsFinalizer(p.Object, Finalizer) {
+		return 0, nil
+	}
+	out, err := r.engine.releases.Uninstall(ctx, r.release(p, prepared(nil)))
+	p.Events = append(p.Events, out.Events...)
+	if err != nil {
+		if r.namespaceGone(ctx, err) {
+			return 0, nil
+		}
+		r.noteRemoving(p, err.Error())
+		return 0, err
+	}
+	if !out.Done {
+		r.noteRemoving(p, "waiting for "+strings.Join(out.Waiting, ", ")+" to go")
+		return removalRetry, nil
+	}
+	for _, input := range r.inputs {
+		if err := input.Cleanup(ctx, p); err != nil {
+			r.noteRemoving(p, err.Error())
+			return 0, err
+		}
+	}
+	if err := r.removeFinalizer(ctx, p); err != nil {
+		return 0, err
+	}
+	p.gone = true
+	return 0, nil
+}
+
+// removalRetry is how often a removal that waits for an object looks again in
+// case no watch tells that the object went.
+const removalRetry = 10 * time.Second
+
+// namespaceGone says whether an error only means that the namespace, and with it
+// the resource, went meanwhile.
+func (r *Reconciler) namespaceGone(_ context.Context, err error) bool {
+	return apierrors.IsNotFound(err)
+}
+
+// suspended keeps watching health but acts on nothing.
+func (r *Reconciler) suspended(ctx context.Context, p *Pass) error {
+	if err := r.engine.releases.Observe(ctx, p.owner, p.Status); err != nil {
+		return err
+	}
+	r.noteReady(p, nil)
+	return nil
+}

@@ -1,0 +1,92 @@
+package reconciler
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// minRetryDelay is the wait after the first failure of a pass.
+const minRetryDelay = 200 * time.Millisecond
+
+// SetupWithManager adds the reconciler to a manager. Reconcilers of several
+// kinds share one engine.
+func (r *Reconciler) SetupWithManager(mgr manager.Manager, engine *Engine) error {
+	r.engine = engine
+	r.client = mgr.GetClient()
+	r.reader = mgr.GetCache()
+	r.recorder = mgr.GetEventRecorder(strings.ToLower(r.gvk.Kind) + "-controller")
+	name := strings.ToLower(r.gvk.Kind)
+	if r.gvk.Group != "" {
+		name += "." + r.gvk.Group
+	}
+	c, err := controller.New(name, mgr, controller.Options{
+		Reconciler:              r,
+		MaxConcurrentReconciles: r.maxConcurrent,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+			minRetryDelay, DefaultMaxRetryDelay),
+	})
+	if err != nil {
+		return fmt.Errorf("making the controller of %s: %w", r.gvk.Kind, err)
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(r.gvk)
+	sources := append([]source.TypedSource[reconcile.Request]{
+		source.Kind[client.Object](mgr.GetCache(), obj, &handler.EnqueueRequestForObject{}, wishes),
+		source.TypedFunc[reconcile.Request](r.register),
+	}, r.sources...)
+	for _, s := range sources {
+		if err := c.Watch(s); err != nil {
+			return fmt.Errorf("watching for %s: %w", r.gvk.Kind, err)
+		}
+	}
+	return nil
+}
+
+// wishes passes on what a user did to a resource, and not the operator's own
+// writes.
+var wishes = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+			e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
+			(e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil) ||
+			!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
+	},
+}
+
+// register lets the engine put resources of the kind into the queue.
+func (r *Reconciler) register(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	r.engine.mu.Lock()
+	defer r.engine.mu.Unlock()
+	r.engine.queues[r.gvk.GroupKind()] = func(name types.NamespacedName) {
+		queue.Add(reconcile.Request{NamespacedName: name})
+	}
+	r.engine.everything = append(r.engine.everything, func() { r.enqueueAll(queue) })
+	return nil
+}
+
+// enqueueAll asks for a pass over every resource of the kind, from the cache.
+func (r *Reconciler) enqueueAll(queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(r.gvk.GroupVersion().WithKind(r.gvk.Kind + "List"))
+	if err := r.reader.List(context.TODO(), list); err != nil {
+		return // the cache is stopping
+	}
+	for i := range list.Items {
+		queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+}

@@ -1,0 +1,147 @@
+package reconciler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// write writes the status if it changed, in one request, and then emits the
+// events of the pass: an event tells of what is on record.
+func (r *Reconciler) write(ctx context.Context, p *Pass) error {
+	if p.changed() && !p.gone {
+		if err := r.writeStatus(ctx, p); err != nil {
+			return err
+		}
+	}
+	for _, e := range p.Events {
+		kind := corev1.EventTypeNormal
+		if e.Warning {
+			kind = corev1.EventTypeWarning
+		}
+		r.recorder.Eventf(p.Object, nil, kind, e.Reason, string(e.Action), "%s", cut(e.Message))
+	}
+	return nil
+}
+
+// eventBytes is the API server's limit for the note of an event.
+const eventBytes = 1024
+
+func cut(s string) string {
+	if len(s) > eventBytes {
+		return s[:eventBytes-3] + "..."
+	}
+	return s
+}
+
+// writeStatus sends what differs from the status that was read.
+func (r *Reconciler) writeStatus(ctx context.Context, p *Pass) error {
+	after, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.Status)
+	if err != nil {
+		return fmt.Errorf("encoding the status of %s: %w", p.Key, err)
+	}
+	before, _ := p.Object.Object["status"].(map[string]any)
+	patch, err := json.Marshal(map[string]any{
+		// The uid keeps a recreated resource from getting its predecessor's status.
+		"metadata": map[string]any{"uid": p.Object.GetUID()},
+		"status":   difference(before, after),
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the status of %s: %w", p.Key, err)
+	}
+	obj := p.Object.DeepCopy()
+	err = r.client.Status().Patch(ctx, obj, client.RawPatch(types.MergePatchType, patch))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("writing the status of %s: %w", p.Key, err)
+	}
+	r.written.note(obj)
+	return nil
+}
+
+// difference is the merge patch (RFC 7386) of the top-level fields of a status:
+// fields that differ are sent whole, fields that went are null.
+func difference(before, after map[string]any) map[string]any {
+	out := map[string]any{}
+	for key, value := range after {
+		if !equalJSON(before[key], value) {
+			out[key] = value
+		}
+	}
+	for key := range before {
+		if _, ok := after[key]; !ok {
+			out[key] = nil
+		}
+	}
+	return out
+}
+
+func equalJSON(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+// staleRetry is how soon to look again when the cache has not yet seen the
+// operator's own last write; a watch delivers within milliseconds.
+const staleRetry = 20 * time.Millisecond
+
+// writes remembers the resourceVersion of the last write to each resource: a
+// pass over an older copy would not see its own record and act twice. The zero
+// value is ready.
+type writes struct {
+	mu   sync.Mutex
+	last map[types.NamespacedName]write
+}
+
+type write struct {
+	uid     types.UID
+	version string
+}
+
+func (w *writes) note(obj *unstructured.Unstructured) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.last == nil {
+		w.last = map[types.NamespacedName]write{}
+	}
+	w.last[client.ObjectKeyFromObject(obj)] = write{obj.GetUID(), obj.GetResourceVersion()}
+}
+
+// ahead says whether the last write is newer than the copy, and forgets it when
+// it is not.
+func (w *writes) ahead(obj *unstructured.Unstructured) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := client.ObjectKeyFromObject(obj)
+	last, ok := w.last[key]
+	if !ok {
+		return false
+	}
+	if last.uid == obj.GetUID() {
+		order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), last.version)
+		if err == nil && order < 0 {
+			return true
+		}
+	}
+	delete(w.last, key)
+	return false
+}
+
+func (w *writes) forget(key types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.last, key)
+}

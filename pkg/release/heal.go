@@ -1,0 +1,96 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
+	"github.com/jkwong888/go-helm-operator/pkg/internal/apply"
+	"github.com/jkwong888/go-helm-operator/pkg/release/storage"
+)
+
+// heal applies drifted objects again from the payload. It makes no revision
+// and, because the record already says what was applied, needs no status
+// write: the uid of a recreated object enters the record with its next write.
+func (m *Manager) heal(ctx context.Context, rel *Release, at Situation, out *Outcome) error {
+	wanted, err := m.wantedObjects(ctx, rel)
+	if lost(err) {
+		return m.healLost(ctx, rel, at, out)
+	}
+	if err != nil {
+		return err
+	}
+	var healed []string
+	for _, d := range at.Drift {
+		if wait := m.fights.wait(rel.Owner.UID, d.entry, m.Clock.Now()); wait > 0 {
+			noteFight(rel.Status, m.fighter(ctx, d))
+			out.RequeueAfter = wait
+			continue
+		}
+		obj := wanted[apply.EntryKey(d.entry)]
+		if obj == nil {
+			return fmt.Errorf("healing %s: the payload of revision %d does not have it", describe(d.entry), rel.Status.Release.Revision)
+		}
+		if err := m.healOne(ctx, rel, d, obj); err != nil {
+			return err
+		}
+		healed = append(healed, fmt.Sprintf("%s (%s)", describe(d.entry), d.how))
+	}
+	if len(healed) > 0 {
+		out.event(ActionHeal, ReasonHealed, "Healed "+strings.Join(healed, ", "))
+	}
+	return nil
+}
+
+// healOne applies one drifted object. Unless a watch saw it go, an object that is
+// missing or that was replaced is looked at first: it may be somebody else's.
+func (m *Manager) healOne(ctx context.Context, rel *Release, d drifted, obj *unstructured.Unstructured) error {
+	uid := d.observed.UID
+	unseen := !d.exists && !d.observed.Deleted
+	if unseen || d.how == apply.DriftReplaced {
+		found, err := m.Objects.Check(ctx, rel.Owner, obj)
+		if err != nil {
+			return err
+		}
+		if found.Exists && !found.Ours {
+			return &apply.ForeignError{Object: d.entry, Other: found.Other}
+		}
+		uid = found.UID
+	}
+	_, err := m.Objects.Apply(ctx, obj, uid)
+	return err
+}
+
+// wantedObjects are the objects of the current revision as it was deployed.
+func (m *Manager) wantedObjects(ctx context.Context, rel *Release) (map[apply.Key]*unstructured.Unstructured, error) {
+	stored, err := m.payload(ctx, rel, rel.Status.Release.Revision)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := storage.DecodeManifest(stored.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[apply.Key]*unstructured.Unstructured, len(objects))
+	for _, obj := range objects {
+		out[apply.EntryKey(apply.Entry(obj))] = obj
+	}
+	return out, nil
+}
+
+// healLost renders a new revision when the payload was lost: there is nothing
+// else left to heal from.
+func (m *Manager) healLost(ctx context.Context, rel *Release, at Situation, out *Outcome) error {
+	out.warn(ActionHeal, ReasonPayloadLost, fmt.Sprintf("The stored payload of revision %d is gone; rendering the chart again", rel.Status.Release.Revision))
+	d, err := m.render(ctx, rel, rel.Status.Release.Revision+1)
+	if err != nil {
+		return err
+	}
+	rel.Status.Release.Digests.Manifest = ""
+	return m.roll(ctx, rel, d, "the payload was lost; "+at.Reason, out)
+}
+
+func describe(e releasev1alpha1.InventoryEntry) string { return e.Kind + "/" + e.Name }

@@ -1,0 +1,128 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
+	"github.com/jkwong888/go-helm-operator/pkg/internal/chart"
+	"github.com/jkwong888/go-helm-operator/pkg/release/storage"
+)
+
+func manifestDigest(manifest string) string { return chart.Digest(manifest) }
+
+// recordSuccess notes a revision that is in place.
+func (m *Manager) recordSuccess(rel *Release, d *desired, entries []releasev1alpha1.InventoryEntry, action Action, reason string) {
+	m.archive(rel, d.payload.Revision)
+	rel.Status.Release = m.record(rel, d, releasev1alpha1.StateDeployed)
+	rel.Status.Release.Reason = reason
+	rel.Status.Inventory = entries
+	noteDeployed(rel.Status, action)
+}
+
+// recordFailure notes a revision that stopped halfway: what was applied is in
+// the inventory, so that the next attempt and an uninstall know of it.
+func (m *Manager) recordFailure(ctx context.Context, rel *Release, d *desired, entries []releasev1alpha1.InventoryEntry) {
+	if ctx.Err() != nil {
+		return // shutting down: the stored payload tells the next process
+	}
+	failures := int64(1)
+	if r := rel.Status.Release; r != nil && r.Revision == d.payload.Revision {
+		failures = r.Failures + 1
+	} else {
+		m.archive(rel, d.payload.Revision)
+	}
+	rel.Status.Release = m.record(rel, d, releasev1alpha1.StateFailed)
+	rel.Status.Release.Failures = failures
+	rel.Status.Inventory = entries
+	if failures == 1 {
+		failed := *d.payload
+		failed.Status = releasev1alpha1.StateFailed
+		// Cosmetic: the record above is what counts, helm list shows this one.
+		_ = m.Store.Update(ctx, &failed)
+	}
+}
+
+func (m *Manager) record(rel *Release, d *desired, state releasev1alpha1.State) *releasev1alpha1.Record {
+	now := metav1.NewTime(m.Clock.Now())
+	first := metav1.NewTime(d.payload.FirstDeployed)
+	digests := d.digests
+	digests.Payload = storage.Digest(d.payload)
+	return &releasev1alpha1.Record{
+		Name: rel.Owner.ReleaseName, Revision: d.payload.Revision, State: state,
+		Chart:         releasev1alpha1.ChartReference{Name: rel.Chart.Name(), Version: rel.Chart.Version()},
+		Digests:       digests,
+		FirstDeployed: &first, LastDeployed: &now,
+		Lookups: d.lookups, Capabilities: d.capabilities,
+	}
+}
+
+// archive moves the current revision into the history.
+func (m *Manager) archive(rel *Release, next int64) {
+	r := rel.Status.Release
+	if r == nil || r.Revision == next {
+		return
+	}
+	state := releasev1alpha1.StateSuperseded
+	if r.State == releasev1alpha1.StateFailed {
+		state = releasev1alpha1.StateFailed
+	}
+	rel.Status.History = slices.Insert(rel.Status.History, 0, releasev1alpha1.HistoryEntry{
+		Revision: r.Revision, State: state, ChartVersion: r.Chart.Version, Deployed: r.LastDeployed, Reason: r.Reason,
+	})
+}
+
+// held is the current revision's payload if it is in memory.
+func (m *Manager) held(rel *Release) *storage.Payload {
+	if r := rel.Status.Release; r != nil {
+		if p, ok := m.payloads.get(rel.Owner.UID, r.Revision); ok {
+			return p
+		}
+	}
+	return nil
+}
+
+// supersede marks the stored payload of the current revision, for helm history.
+// old is that payload, or nil to read it.
+func (m *Manager) supersede(ctx context.Context, rel *Release, old *storage.Payload, by int64) error {
+	r := rel.Status.Release
+	if r == nil || r.Revision == by || r.State != releasev1alpha1.StateDeployed {
+		return nil
+	}
+	if old == nil {
+		stored, err := m.Store.Get(ctx, rel.Owner.ReleaseNamespace, r.Name, r.Revision)
+		if lost(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading revision %d of release %s: %w", r.Revision, r.Name, err)
+		}
+		old = stored
+	}
+	old.Status = releasev1alpha1.StateSuperseded
+	if err := m.Store.Update(ctx, old); err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return fmt.Errorf("marking revision %d of release %s as superseded: %w", r.Revision, r.Name, err)
+	}
+	return nil
+}
+
+// trimHistory drops the oldest revisions beyond the limit, payload first.
+func (m *Manager) trimHistory(ctx context.Context, rel *Release) error {
+	limit := rel.Options.MaxHistory
+	if limit <= 0 {
+		limit = DefaultMaxHistory
+	}
+	for len(rel.Status.History) >= limit {
+		last := len(rel.Status.History) - 1
+		old := rel.Status.History[last].Revision
+		if err := m.Store.Delete(ctx, rel.Owner.ReleaseNamespace, rel.Owner.ReleaseName, old); err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return fmt.Errorf("removing revision %d of release %s: %w", old, rel.Owner.ReleaseName, err)
+		}
+		rel.Status.History = rel.Status.History[:last]
+	}
+	return nil
+}

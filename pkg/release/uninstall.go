@@ -1,0 +1,152 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
+	"github.com/jkwong888/go-helm-operator/pkg/internal/apply"
+	"github.com/jkwong888/go-helm-operator/pkg/internal/chart"
+	"github.com/jkwong888/go-helm-operator/pkg/release/storage"
+)
+
+// Uninstall removes the release. It needs the record and, for delete hooks, the
+// payload: neither chart nor values nor a registry. It does not wait: until
+// Outcome.Done it is called again whenever one of the objects goes.
+func (m *Manager) Uninstall(ctx context.Context, rel *Release) (Outcome, error) {
+	var out Outcome
+	at := Situation{State: Uninstalling}
+	done, err := m.uninstall(ctx, rel, &out)
+	if err != nil {
+		return out, noteFailure(rel.Status, at, err, &out)
+	}
+	out.Done = done
+	if done {
+		out.event(ActionUninstall, ReasonUninstallSuccessful, "Removed release "+rel.Owner.ReleaseName)
+	}
+	return out, nil
+}
+
+func (m *Manager) uninstall(ctx context.Context, rel *Release, out *Outcome) (bool, error) {
+	payload, err := m.lastPayload(ctx, rel)
+	if err != nil && !lost(err) {
+		return false, err
+	}
+	entries, hooks := rel.Status.Inventory, []chart.Hook(nil)
+	if payload != nil {
+		hooks = payload.Hooks
+		if entries, err = withLeftovers(entries, payload); err != nil {
+			return false, err
+		}
+	} else if rel.Status.Release != nil {
+		out.warn(ActionUninstall, ReasonPayloadLost, "The stored payload is gone; removing the objects of the inventory without running hooks")
+	}
+	starting := rel.Status.Release == nil || rel.Status.Release.State != releasev1alpha1.StateUninstalling
+	if starting {
+		if err := m.runHooks(ctx, rel, hooks, chart.HookPreDelete); err != nil {
+			return false, err
+		}
+		if rel.Status.Release != nil {
+			rel.Status.Release.State = releasev1alpha1.StateUninstalling
+			rel.Status.Inventory = entries
+		}
+	}
+	left, err := m.deleteAll(ctx, rel, entries)
+	if err != nil {
+		return false, err
+	}
+	if len(left) > 0 {
+		out.Waiting = left
+		return false, nil
+	}
+	if err := m.runHooks(ctx, rel, hooks, chart.HookPostDelete); err != nil {
+		return false, err
+	}
+	return true, m.dropPayloads(ctx, rel, payload)
+}
+
+// lastPayload is the newest payload there may be: one revision further than the
+// record if a crash left it.
+func (m *Manager) lastPayload(ctx context.Context, rel *Release) (*storage.Payload, error) {
+	revision := int64(0)
+	if r := rel.Status.Release; r != nil {
+		revision = r.Revision
+	}
+	next, err := m.payload(ctx, rel, revision+1)
+	if !lost(err) || revision == 0 {
+		return next, err
+	}
+	return m.payload(ctx, rel, revision)
+}
+
+// withLeftovers adds the objects of a payload that the inventory does not know:
+// a crash may have applied them before the record was written.
+func withLeftovers(entries []releasev1alpha1.InventoryEntry, payload *storage.Payload) ([]releasev1alpha1.InventoryEntry, error) {
+	objects, err := storage.DecodeManifest(payload.Manifest)
+	if err != nil {
+		return nil, fmt.Errorf("reading the payload of revision %d: %w", payload.Revision, err)
+	}
+	out := slices.Clone(entries)
+	known := inventoryByKey(entries)
+	for _, obj := range objects {
+		entry := apply.Entry(obj)
+		if _, ok := known[apply.EntryKey(entry)]; !ok {
+			out = append(out, entry)
+		}
+	}
+	return out, nil
+}
+
+// deleteAll deletes in reverse order and names what is not gone yet. Kept
+// objects stay.
+func (m *Manager) deleteAll(ctx context.Context, rel *Release, entries []releasev1alpha1.InventoryEntry) ([]string, error) {
+	var left []string
+	var errs []error
+	for _, entry := range slices.Backward(entries) {
+		if entry.Keep {
+			continue
+		}
+		observed, exists := m.Dependents.Get(entry)
+		if exists && observed.Deleting {
+			left = append(left, describe(entry))
+			continue
+		}
+		gone, err := m.Objects.Delete(ctx, entry, rel.Owner)
+		var noKind *apply.NoKindError
+		switch {
+		case errors.As(err, &noKind): // the kind went, and its objects with it
+		case err != nil:
+			errs = append(errs, err)
+		case !gone:
+			left = append(left, describe(entry))
+		}
+	}
+	return left, errors.Join(errs...)
+}
+
+// dropPayloads removes every stored revision that is known to be ours: those of
+// the record and the one that was found.
+func (m *Manager) dropPayloads(ctx context.Context, rel *Release, found *storage.Payload) error {
+	m.payloads.forget(rel.Owner.UID)
+	m.Dependents.Release(rel.Owner)
+	revisions := map[int64]bool{}
+	if found != nil {
+		revisions[found.Revision] = true
+	}
+	if r := rel.Status.Release; r != nil {
+		revisions[r.Revision] = true
+	}
+	for _, h := range rel.Status.History {
+		revisions[h.Revision] = true
+	}
+	for _, revision := range slices.Sorted(maps.Keys(revisions)) {
+		err := m.Store.Delete(ctx, rel.Owner.ReleaseNamespace, rel.Owner.ReleaseName, revision)
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return fmt.Errorf("removing revision %d of release %s: %w", revision, rel.Owner.ReleaseName, err)
+		}
+	}
+	return nil
+}
