@@ -144,7 +144,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.startAPI(ctx); err != nil {
 		return err
 	}
-	if err := c.installCRDs(ctx, c.options.CRDs); err != nil {
+	if err := c.InstallCRDs(ctx, c.options.CRDs); err != nil {
 		return err
 	}
 	for _, name := range []string{ControllerManager, Scheduler, Kwok} {
@@ -197,10 +197,9 @@ func (c *Cluster) tryAPI(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if c.Config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig); err != nil {
-		return fmt.Errorf("reading back %s: %w", c.Kubeconfig, err)
+	if err := c.readKubeconfig(); err != nil {
+		return err
 	}
-	c.Config.QPS = -1 // no limit
 	return c.awaitAPI(ctx)
 }
 
@@ -320,9 +319,18 @@ func Open(dir string) (*Cluster, error) {
 	for _, record := range s.Processes {
 		c.components[record.Name], _ = process.Find(record)
 	}
-	if c.Config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", c.Kubeconfig, err)
+	if err := c.readKubeconfig(); err != nil && !errors.Is(err, os.ErrNotExist) { // Stop can do without
+		return nil, err
 	}
-	c.Config.QPS = -1
 	return c, nil
+}
+
+func (c *Cluster) readKubeconfig() error {
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig of the control plane: %w", err)
+	}
+	config.QPS = -1 // no limit
+	c.Config = config
+	return nil
 }

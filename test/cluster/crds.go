@@ -13,6 +13,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
@@ -20,8 +21,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// installCRDs creates the definitions in files and folders and waits until the API server serves them.
-func (c *Cluster) installCRDs(ctx context.Context, paths []string) error {
+// InstallCRDs creates the CustomResourceDefinitions in files and folders, as Options.CRDs names them, and waits until the
+// API server serves them. One that is there already is left as it is.
+func (c *Cluster) InstallCRDs(ctx context.Context, paths []string) error {
 	if len(paths) == 0 {
 		return nil
 	}
@@ -34,7 +36,7 @@ func (c *Cluster) installCRDs(ctx context.Context, paths []string) error {
 		return err
 	}
 	for _, definition := range definitions {
-		if _, err := client.CustomResourceDefinitions().Create(ctx, &definition, metav1.CreateOptions{}); err != nil {
+		if _, err := client.CustomResourceDefinitions().Create(ctx, &definition, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating CustomResourceDefinition %s: %w", definition.Name, err)
 		}
 	}

@@ -20,6 +20,9 @@ const userAgent = "local-control-plane"
 
 // client returns a client of the administrator.
 func (c *Cluster) client() (*kubernetes.Clientset, error) {
+	if c.Config == nil {
+		return nil, fmt.Errorf("%s is missing; stop the control plane and start it again", c.Kubeconfig)
+	}
 	return kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(c.Config), userAgent))
 }
 
