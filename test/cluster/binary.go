@@ -14,8 +14,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 )
 
 // Version is the Kubernetes version of the control plane; kube/go.mod pins it.
@@ -52,7 +50,11 @@ func Binary(ctx context.Context, progress io.Writer) (string, error) {
 		return "", fmt.Errorf("making room for the control plane binary: %w", err)
 	}
 	report := newReporter(progress)
-	unlock, err := lock(ctx, path+".lock", report)
+	lockFile, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("locking the build of the control plane: %w", err)
+	}
+	unlock, err := lock(ctx, lockFile, func() { report.begin("waiting for another process that builds the control plane") })
 	if err != nil {
 		return "", err
 	}
@@ -124,32 +126,6 @@ func buildArgs(output string) []string {
 func executable(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
-}
-
-// lock takes the lock file at path, saying so when it has to wait for it.
-func lock(ctx context.Context, path string, report *reporter) (unlock func(), err error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("locking the build of the control plane: %w", err)
-	}
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { _ = file.Close() }, nil // closing gives the lock back
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
-		}
-		report.begin("waiting for another process that builds the control plane")
-		select {
-		case <-tick.C:
-			report.step("")
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("waiting for the lock %s of another build: %w", path, ctx.Err()), file.Close())
-		}
-	}
 }
 
 // build compiles source into path, which appears only when it is whole.

@@ -69,7 +69,7 @@ func command() *cobra.Command {
 			Use:   "down",
 			Short: "Stop the control plane and remove what it wrote",
 			Args:  cobra.NoArgs,
-			RunE:  func(cmd *cobra.Command, _ []string) error { return down(*dir, cmd.OutOrStdout()) },
+			RunE:  func(cmd *cobra.Command, _ []string) error { return down(cmd.Context(), *dir, cmd.OutOrStdout()) },
 		},
 		&cobra.Command{
 			Use:   "status",
@@ -94,6 +94,11 @@ func command() *cobra.Command {
 
 // up starts a cluster. One that runs is left alone; what is left of one that does not is removed first.
 func up(ctx context.Context, options cluster.Options, out io.Writer) error {
+	unlock, err := cluster.Lock(ctx, options.Dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	c, err := cluster.Open(options.Dir)
 	switch {
 	case err == nil && c.Ready(ctx) == nil:
@@ -139,7 +144,12 @@ func show(path string) string {
 	return path
 }
 
-func down(dir string, out io.Writer) error {
+func down(ctx context.Context, dir string, out io.Writer) error {
+	unlock, err := cluster.Lock(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	c, err := cluster.Open(dir)
 	if errors.Is(err, cluster.ErrNoCluster) {
 		_, err := fmt.Fprintf(out, "There is no control plane in %s.\n", show(dir))
