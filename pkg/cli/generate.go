@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -30,7 +31,7 @@ func generateCommand() *cobra.Command {
 		Use:   "generate",
 		Short: "Write the types, CRDs, roles and sample that follow from a chart",
 	}
-	generate.AddCommand(typesCommand(), crdsCommand())
+	generate.AddCommand(typesCommand(), crdsCommand(), rbacCommand(), sampleCommand())
 	return generate
 }
 
@@ -67,8 +68,7 @@ func (o *options) packageDir() string {
 }
 
 // load loads the chart and types its values.
-func (o *options) load() (*typegen.API, error) {
-	var overrides []byte
+func (o *options) load() (_ *typegen.API, err error) {
 	file := o.typesFile
 	if file == "" {
 		file = path.Join(o.packageDir(), "types.yaml")
@@ -77,11 +77,12 @@ func (o *options) load() (*typegen.API, error) {
 	if err != nil && (o.typesFile != "" || !os.IsNotExist(err)) {
 		return nil, fmt.Errorf("reading the type overrides: %w", err)
 	}
-	c, err := chartref.Load(o.chart)
+	local, err := chartref.Fetch(o.chart)
 	if err != nil {
 		return nil, err
 	}
-	return typegen.New(c, overrides)
+	defer func() { err = errors.Join(err, local.Close()) }()
+	return typegen.Load(local.Path, overrides)
 }
 
 // header reads the text that generated files start with.

@@ -32,7 +32,7 @@ in values.yaml as documentation. The types follow from the defaults and from an 
 				Package:         o.gvk.Version,
 				Kind:            o.gvk.Kind,
 				Chart:           api.Chart.Name(),
-				ChartVersion:    api.Chart.Metadata.Version,
+				ChartVersion:    api.Chart.Version(),
 				Header:          header,
 				OperatorKey:     o.operatorKey,
 				OperatorPackage: operatorPackage,

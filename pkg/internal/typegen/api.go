@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"slices"
 
-	chart "helm.sh/helm/v4/pkg/chart/v2"
+	helmchart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+
+	"github.com/jkwong888/go-helm-operator/pkg/internal/chart"
 )
 
 // API is a chart together with the types of its values.
 type API struct {
+	// Chart to render.
 	Chart *chart.Chart
 	// Values of the chart, with those of its subcharts under their names.
 	Values *Value
@@ -17,39 +21,67 @@ type API struct {
 	Spec *Field
 	// Sample that the override file asks for.
 	Sample Sample
+	// Templates of the chart and its subcharts, as text.
+	Templates []string
 }
 
-// New types the values of a chart. The override file may be empty. A rule or
-// an override that does not fit the chart is an error.
-func New(c *chart.Chart, overrides []byte) (*API, error) {
-	values, err := chartValues(c)
-	if err != nil {
-		return nil, fmt.Errorf("chart %s: %w", c.Name(), err)
-	}
-	if len(values.Children) == 0 {
-		return nil, fmt.Errorf("chart %s: its values.yaml declares no values, so there is nothing to type", c.Name())
-	}
-	o, err := ParseOverrides(overrides)
+// Load loads a chart from a folder or archive and types its values. The
+// override file may be empty. A rule or an override that does not fit the chart
+// is an error.
+func Load(path string, overrides []byte) (*API, error) {
+	c, err := chart.Load(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.Check(values); err != nil {
+	// The file values.yaml itself is read too: Helm drops nulls and comments.
+	raw, err := loader.Load(path)
+	if err != nil {
+		return nil, fmt.Errorf("load chart %s: %w", path, err)
+	}
+	api := &API{Chart: c, Templates: templates(raw)}
+	if err := api.resolve(raw, overrides); err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.Name(), err)
+	}
+	return api, nil
+}
+
+func (api *API) resolve(raw *helmchart.Chart, overrides []byte) error {
+	values, err := chartValues(raw)
+	if err != nil {
+		return err
+	}
+	if len(values.Children) == 0 {
+		return errors.New("its values.yaml declares no values, so there is nothing to type")
+	}
+	o, err := ParseOverrides(overrides)
+	if err != nil {
+		return err
+	}
+	if err := o.Check(values); err != nil {
+		return err
 	}
 	spec, err := Resolve(values, o, YAMLKind{})
 	if err != nil {
-		return nil, fmt.Errorf("chart %s: %w", c.Name(), err)
+		return err
 	}
-	if err := AttachRules(spec, o.Rules); err != nil {
-		return nil, fmt.Errorf("chart %s: %w", c.Name(), err)
-	}
-	return &API{Chart: c, Values: values, Spec: spec, Sample: o.Sample}, nil
+	api.Values, api.Spec, api.Sample = values, spec, o.Sample
+	return AttachRules(spec, o.Rules)
 }
 
-// chartValues reads values.yaml as it is in the chart, because Helm drops nulls
-// and comments, and puts the values of each subchart under its name or alias,
-// where the parent's own entries win.
-func chartValues(c *chart.Chart) (*Value, error) {
+func templates(c *helmchart.Chart) []string {
+	var texts []string
+	for _, file := range c.Templates {
+		texts = append(texts, string(file.Data))
+	}
+	for _, sub := range c.Dependencies() {
+		texts = append(texts, templates(sub)...)
+	}
+	return texts
+}
+
+// chartValues reads values.yaml and puts the values of each subchart under its
+// name or alias, where the parent's own entries win.
+func chartValues(c *helmchart.Chart) (*Value, error) {
 	values := &Value{Kind: Map, Default: map[string]any{}}
 	for _, file := range c.Raw {
 		if file.Name != "values.yaml" {
@@ -62,7 +94,7 @@ func chartValues(c *chart.Chart) (*Value, error) {
 	}
 	var problems []error
 	for _, dependency := range c.Metadata.Dependencies {
-		i := slices.IndexFunc(c.Dependencies(), func(sub *chart.Chart) bool { return sub.Name() == dependency.Name })
+		i := slices.IndexFunc(c.Dependencies(), func(sub *helmchart.Chart) bool { return sub.Name() == dependency.Name })
 		if i < 0 {
 			problems = append(problems, fmt.Errorf("the subchart %s is not in charts/: run helm dependency build", dependency.Name))
 			continue

@@ -133,7 +133,7 @@ type LibertyAppImageSpec struct {
 	// Repository of the image, without tag or digest. A registry host with a port is allowed.
 	// Default: "icr.io/appcafe/websphere-liberty".
 	// +optional
-	// +kubebuilder:validation:Pattern=`^[^\s]*$`
+	// +kubebuilder:validation:Pattern=`^\S+$`
 	// +kubebuilder:validation:MaxLength=512
 	Repository *string `json:"repository,omitempty"`
 
@@ -141,7 +141,7 @@ type LibertyAppImageSpec struct {
 	// The default carries all features, because HTTPS on port 9443 needs transportSecurity, which kernel images lack.
 	// Default: "full-java21-openj9-ubi-minimal".
 	// +optional
-	// +kubebuilder:validation:Pattern=`^[^\s]*$`
+	// +kubebuilder:validation:Pattern=`^\S*$`
 	// +kubebuilder:validation:MaxLength=192
 	Tag *string `json:"tag,omitempty"`
 
@@ -444,6 +444,7 @@ type LibertyAppIngressSpec struct {
 	// Path of requests that go to the application.
 	// Default: "/".
 	// +optional
+	// +kubebuilder:validation:Pattern=`^/`
 	Path *string `json:"path,omitempty"`
 
 	// Host of requests that go to the application. Empty means any host, and then no TLS block.
@@ -491,6 +492,7 @@ type LibertyAppPersistenceSpec struct {
 	// Group that owns the volumes and that the pods run with, as a number; 0 is the root group. Unset means the volumes' own.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	// +nullable
 	FsGroupGid *int64 `json:"fsGroupGid,omitempty"`
 
@@ -536,7 +538,7 @@ type LibertyAppLogsSpec struct {
 	// What goes to the console in JSON format, separated by commas: message, trace, accessLog, ffdc, audit.
 	// Default: "message,trace,accessLog,ffdc".
 	// +optional
-	// +kubebuilder:validation:Pattern=`^((message|trace|accessLog|ffdc|audit)(,\s*(message|trace|accessLog|ffdc|audit))*)?$`
+	// +kubebuilder:validation:Pattern=`^((message|trace|accessLog|ffdc|audit)(,(message|trace|accessLog|ffdc|audit))*)?$`
 	ConsoleSource *string `json:"consoleSource,omitempty"`
 }
 
@@ -602,7 +604,7 @@ type LibertyAppResourcesSpec struct {
 }
 
 // LibertyAppArchItem is one element of the value arch of the chart.
-// +kubebuilder:validation:Pattern=`^[0-3]( - .*)?$`
+// +kubebuilder:validation:Pattern=`^[0-3]( .*)?$`
 // +kubebuilder:validation:MaxLength=64
 type LibertyAppArchItem string
 
@@ -622,6 +624,7 @@ type LibertyAppSessioncacheSpec struct {
 }
 
 // LibertyAppRBACSpec is the value rbac of the chart.
+// +kubebuilder:validation:XValidation:rule=`(has(self.install) ? self.install : true) || !has(self.rules) || self.rules.size() == 0`,message=`needs rbac.install, because the rights are given to the release's own ServiceAccount`,fieldPath=`.rules`
 type LibertyAppRBACSpec struct {
 	// Whether the release has its own ServiceAccount. When false the pods run as the namespace's default one.
 	// Default: true.

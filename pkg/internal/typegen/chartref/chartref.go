@@ -1,4 +1,5 @@
-// Package chartref loads a chart from wherever a reference points to.
+// Package chartref brings a chart from wherever a reference points to onto the
+// disk.
 package chartref
 
 import (
@@ -11,8 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	chart "helm.sh/helm/v4/pkg/chart/v2"
-	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/downloader"
 	"helm.sh/helm/v4/pkg/getter"
@@ -31,9 +30,26 @@ type Ref struct {
 	Version string
 }
 
-// Load loads the chart that a reference points to. Remote charts are fetched
-// with Helm's own settings: its registry logins, certificates and proxies.
-func Load(ref Ref) (*chart.Chart, error) {
+// Local is a chart on disk.
+type Local struct {
+	// Path of the chart's folder or archive.
+	Path string
+	// temporary is the folder to remove when the chart is no longer needed.
+	temporary string
+}
+
+// Close removes what was fetched.
+func (l *Local) Close() error {
+	if l.temporary == "" {
+		return nil
+	}
+	return os.RemoveAll(l.temporary)
+}
+
+// Fetch brings the chart that a reference points to onto the disk, unless it is
+// there. Remote charts are fetched with Helm's own settings: its registry
+// logins, certificates and proxies. The caller closes the result.
+func Fetch(ref Ref) (*Local, error) {
 	switch {
 	case registry.IsOCI(ref.Location):
 		return download(ref.Location, ref.Version)
@@ -49,11 +65,7 @@ func Load(ref Ref) (*chart.Chart, error) {
 	if _, err := os.Stat(ref.Location); err != nil {
 		return nil, fmt.Errorf("the chart %s is no folder or file here, nor an https:// or oci:// address: %w", ref.Location, err)
 	}
-	c, err := loader.Load(ref.Location)
-	if err != nil {
-		return nil, fmt.Errorf("loading the chart %s: %w", ref.Location, err)
-	}
-	return c, nil
+	return &Local{Path: ref.Location}, nil
 }
 
 func isWeb(location string) bool {
@@ -65,17 +77,24 @@ func isArchive(location string) bool {
 	return err == nil && (strings.HasSuffix(u.Path, ".tgz") || strings.HasSuffix(u.Path, ".tar.gz"))
 }
 
-// download fetches one archive into a temporary folder and loads it.
-func download(location, version string) (*chart.Chart, error) {
+// download fetches one archive into a temporary folder.
+func download(location, version string) (*Local, error) {
 	dir, err := os.MkdirTemp("", "chart-")
 	if err != nil {
 		return nil, fmt.Errorf("fetching the chart %s: %w", location, err)
 	}
-	defer os.RemoveAll(dir)
+	local := &Local{temporary: dir}
+	if local.Path, err = downloadTo(dir, location, version); err != nil {
+		return nil, errors.Join(fmt.Errorf("fetching the chart %s: %w", location, err), local.Close())
+	}
+	return local, nil
+}
+
+func downloadTo(dir, location, version string) (string, error) {
 	settings := cli.New()
 	client, err := registry.NewClient(registry.ClientOptCredentialsFile(settings.RegistryConfig), registry.ClientOptWriter(io.Discard))
 	if err != nil {
-		return nil, fmt.Errorf("fetching the chart %s: %w", location, err)
+		return "", err
 	}
 	d := downloader.ChartDownloader{
 		Out:              io.Discard,
@@ -90,14 +109,7 @@ func download(location, version string) (*chart.Chart, error) {
 		d.Options = []getter.Option{getter.WithRegistryClient(client)}
 	}
 	file, _, err := d.DownloadTo(location, version, dir)
-	if err != nil {
-		return nil, fmt.Errorf("fetching the chart %s: %w", location, err)
-	}
-	c, err := loader.LoadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("loading the chart %s: %w", location, err)
-	}
-	return c, nil
+	return file, err
 }
 
 // findInRepository reads the index of a chart repository and picks a chart.
