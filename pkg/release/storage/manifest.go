@@ -2,6 +2,8 @@ package storage
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,11 +29,29 @@ func EncodeManifest(objects []*unstructured.Unstructured) (string, error) {
 }
 
 func encodeObject(o *unstructured.Unstructured) (string, error) {
-	text, err := yaml.Marshal(o.Object)
+	data, err := json.Marshal(o.Object)
+	if err == nil {
+		data, err = yaml.JSONToYAML(escapeControls(data))
+	}
 	if err != nil {
 		return "", fmt.Errorf("write %s %s as YAML: %w", o.GetKind(), o.GetName(), err)
 	}
-	return string(text), nil
+	return string(data), nil
+}
+
+// escapeControls escapes those characters in JSON that JSON allows as they are
+// and YAML does not, or takes for the end of a line.
+func escapeControls(data []byte) []byte {
+	var out bytes.Buffer
+	for _, r := range string(data) {
+		switch {
+		case r >= 0x7f && r <= 0x9f, r == 0xfeff, r == 0xfffe, r == 0xffff:
+			_, _ = fmt.Fprintf(&out, `\u%04x`, r)
+		default:
+			out.WriteRune(r)
+		}
+	}
+	return out.Bytes()
 }
 
 // DecodeManifest reads what EncodeManifest wrote, and manifests of Helm.
