@@ -11,27 +11,32 @@ out="$api/clientset"
 header=hack/boilerplate.go.txt
 tool() { go tool -modfile=hack/tools/go.mod "$@"; }
 
-# Files of kinds that no longer exist must not survive.
-rm -rf "$out"
+# Everything is generated beside and then put in place as a whole, so that files of kinds that no longer exist do not survive.
+new="$(mktemp -d)"
+trap 'rm -rf "$new"' EXIT
 
 echo "applyconfiguration: $out/applyconfiguration" >&2
 tool applyconfiguration-gen --go-header-file "$header" \
-  --output-dir "$out/applyconfiguration" --output-pkg "$module/$out/applyconfiguration" \
+  --output-dir "$new/applyconfiguration" --output-pkg "$module/$out/applyconfiguration" \
   "$module/$api"
 
 echo "clientset: $out/versioned" >&2
 tool client-gen --go-header-file "$header" --clientset-name versioned \
-  --output-dir "$out" --output-pkg "$module/$out" \
+  --output-dir "$new" --output-pkg "$module/$out" \
   --apply-configuration-package "$module/$out/applyconfiguration" \
   --input-base "$module/pkg/apis" --input liberty/v1alpha1
 
 echo "listers: $out/listers" >&2
 tool lister-gen --go-header-file "$header" \
-  --output-dir "$out/listers" --output-pkg "$module/$out/listers" \
+  --output-dir "$new/listers" --output-pkg "$module/$out/listers" \
   "$module/$api"
 
 echo "informers: $out/informers" >&2
 tool informer-gen --go-header-file "$header" \
-  --output-dir "$out/informers" --output-pkg "$module/$out/informers" \
+  --output-dir "$new/informers" --output-pkg "$module/$out/informers" \
   --versioned-clientset-package "$module/$out/versioned" --listers-package "$module/$out/listers" \
   "$module/$api"
+
+rm -rf "$out"
+cp -R "$new" "$out"
+chmod 755 "$out"
