@@ -296,3 +296,12 @@ func containers(t *testing.T, workload *unstructured.Unstructured) []map[string]
 	}
 	return out
 }
+
+func nestedString(t *testing.T, content map[string]any, path ...string) string {
+	t.Helper()
+	text, found, err := unstructured.NestedString(content, path...)
+	if err != nil || !found {
+		t.Fatalf("no text at %s (%v)", strings.Join(path, "."), err)
+	}
+	return text
+}

@@ -1,3 +1,4 @@
+#!/bin/sh
 # Creates the Secrets mb-keystore-password, mb-keystore, mb-truststore-password and mb-truststore unless they exist.
 # Each one is read back before the next is made from it, so that the Jobs of several releases agree on one set.
 set -eu
@@ -30,7 +31,7 @@ fetch() {
     404) return 1 ;;
     *) refused "cannot read Secret $1" "$status" ;;
   esac
-  tr '{,}' '\n\n\n' < "$work/reply" | sed -n "s/^[[:space:]]*\"$2\":[[:space:]]*\"\([^\"]*\)\".*/\1/p" | base64 -d > "$3"
+  tr '{,}' '[\n*]' < "$work/reply" | sed -n "s/^[[:space:]]*\"$2\":[[:space:]]*\"\([^\"]*\)\".*/\1/p" | base64 -d > "$3"
   if [ ! -s "$3" ]; then
     echo "Secret $1 has no key $2: add it, or delete the Secret to have a new one made" >&2
     exit 1
