@@ -13,9 +13,9 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 		values string
 		want   []string // parts of the error: the key and what is wrong with it
 	}{
-		"a misspelled key":                      {`image: {repo: x}`, []string{"/image", "repo"}},
-		"a misspelled key at the top":           {`replicas: 2`, []string{"replicas"}},
-		"a misspelled key deep down":            {`sessioncache: {hazelcast: {image: {repo: x}}}`, []string{"/sessioncache/hazelcast/image", "repo"}},
+		"a misspelled key":                    {`image: {repo: x}`, []string{"/image", "repo"}},
+		"a misspelled key at the top":         {`replicas: 2`, []string{"replicas"}},
+		"a misspelled key deep down":          {`sessioncache: {hazelcast: {image: {repo: x}}}`, []string{"/sessioncache/hazelcast/image", "repo"}},
 		"text for a number":                   {`replicaCount: two`, []string{"/replicaCount"}},
 		"a fraction of a replica":             {`replicaCount: 1.5`, []string{"/replicaCount"}},
 		"text for a switch":                   {`ssl: {enabled: "yes"}`, []string{"/ssl/enabled"}},
@@ -46,7 +46,7 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 		"a variable that is a number":         {`image: {extraEnvs: [{name: X, value: 8080}]}`, []string{"/image/extraEnvs/0/value"}},
 		"variables as a map":                  {`image: {extraEnvs: {X: y}}`, []string{"/image/extraEnvs"}},
 		"node requirements as a map":          {`pod: {extraNodeSelectorRequirements: {disk: ssd}}`, []string{"/pod/extraNodeSelectorRequirements"}},
-		"a probe with a misspelled field":       {`image: {livenessProbe: {http: {}}}`, []string{"/image/livenessProbe", "http"}},
+		"a probe with a misspelled field":     {`image: {livenessProbe: {http: {}}}`, []string{"/image/livenessProbe", "http"}},
 		"a pod setting that is not security":  {`pod: {security: {nodeName: x}}`, []string{"/pod/security", "nodeName"}},
 		"a label that is a list":              {`pod: {labels: {a: [b]}}`, []string{"/pod/labels/a"}},
 		"a volume name that is none":          {`persistence: {name: My_PVC}`, []string{"/persistence/name"}},
