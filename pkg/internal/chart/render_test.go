@@ -116,7 +116,7 @@ func TestRenderValues(t *testing.T) {
 	})).Objects, "ConfigMap", "plants-web"))
 	want := map[string]string{
 		"size":     "1234567",
-		"printed":  "1234567 1234567 1234567",
+		"printed":  "1234567 1234567",
 		"float":    "0.50",
 		"yaml":     `{"n":1234567}`,
 		"reread":   "1234567",
