@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 )
 
@@ -31,7 +30,11 @@ func (c *Cluster) InstallCRDs(ctx context.Context, paths []string) error {
 	if err != nil {
 		return err
 	}
-	client, err := apiextensions.NewForConfig(rest.AddUserAgent(rest.CopyConfig(c.Config), userAgent))
+	config, err := c.ownConfig()
+	if err != nil {
+		return err
+	}
+	client, err := apiextensions.NewForConfig(config)
 	if err != nil {
 		return err
 	}

@@ -18,12 +18,23 @@ import (
 // userAgent is ours in the audit log.
 const userAgent = "local-control-plane"
 
-// client returns a client of the administrator.
-func (c *Cluster) client() (*kubernetes.Clientset, error) {
+// ownConfig returns the administrator's configuration for this package's own requests.
+func (c *Cluster) ownConfig() (*rest.Config, error) {
 	if c.Config == nil {
 		return nil, fmt.Errorf("%s is missing; stop the control plane and start it again", c.Kubeconfig)
 	}
-	return kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(c.Config), userAgent))
+	config := rest.CopyConfig(c.Config)
+	config.UserAgent = userAgent
+	return config, nil
+}
+
+// client returns a client for this package's own requests.
+func (c *Cluster) client() (*kubernetes.Clientset, error) {
+	config, err := c.ownConfig()
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.NewForConfig(config)
 }
 
 // awaitAPI waits for the API server to say it is ready, and gives up when it or etcd ends.
