@@ -127,7 +127,7 @@ func explain(ref Ref, tried []Credential, err error) *Error {
 		e.Reason, e.detail = AuthenticationFailed, describe(err, tried)
 	case isNotFound(err) && len(tried) > 1:
 		// Some registries hide behind a 404 what one may not see.
-		e.Reason, e.detail = AuthenticationFailed, "and shows no such image to the last"
+		e.Reason, e.detail = AuthenticationFailed, "the credential tried last finds no such image"
 	case isNotFound(err):
 		e.Reason = TagNotFound
 	default:
@@ -200,11 +200,7 @@ func describe(err error, tried []Credential) string {
 	if known := describeKnown(err); known != "" {
 		return known
 	}
-	// The address in a url.Error may have been made by a redirect.
-	var request *url.Error
-	for errors.As(err, &request) {
-		err = request.Err
-	}
+	err = innermost(err)
 	// Further lines are where the library puts what a token server wrote.
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	text = query.ReplaceAllString(text, "?…")
@@ -217,6 +213,16 @@ func describe(err error, tried []Credential) string {
 		text = strings.ToValidUTF8(text[:maxDetail], "") + "…"
 	}
 	return text
+}
+
+// innermost is the error without the addresses that were requested, which may
+// have been made by a redirect; of several attempts it is that of the first.
+func innermost(err error) error {
+	var request *url.Error
+	for errors.As(err, &request) {
+		err = request.Err
+	}
+	return err
 }
 
 func describeAnswer(answer *transport.Error) string {
@@ -262,7 +268,10 @@ func describeKnown(err error) string {
 		return certificate.Error()
 	case errors.As(err, &network):
 		return network.Error()
-	case errors.As(err, &plaintext):
+	// For local and private addresses the library tries plain HTTP whenever
+	// HTTPS fails. Having refused that explains nothing, unless HTTP is what the
+	// registry speaks or where it leads.
+	case errors.As(err, &plaintext) && (errors.Is(err, http.ErrSchemeMismatch) || errors.As(innermost(err), &plaintext)):
 		return plaintext.Error()
 	}
 	return ""
