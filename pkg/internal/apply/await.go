@@ -3,14 +3,13 @@ package apply
 import (
 	"context"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	toolscache "k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/client-go/dynamic"
 
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 )
@@ -25,30 +24,61 @@ func (o Owner) MarkHook(obj *unstructured.Unstructured, namespaced bool) {
 	obj.SetLabels(labels)
 }
 
+// watchAgain is how long to wait before an object is looked at again when its
+// watch ended, as watches do now and then.
+const watchAgain = time.Second
+
 // Await watches one object until done returns true or an error, or the context
 // ends. It sees the object as *unstructured.Unstructured, and its removal, also
-// one that happened before, as an event of type Deleted.
+// one that happened before, as an event of type Deleted. The operator needs to
+// list and watch the kind; without that right it gets a *ForbiddenError at once.
 func (c *Client) Await(ctx context.Context, entry releasev1alpha1.InventoryEntry, done func(watch.Event) (bool, error)) error {
-	mapping, err := c.kinds.mapping(EntryGVK(entry))
+	mapping, err := c.kinds.existing(EntryGVK(entry))
 	if err != nil {
 		return err
 	}
 	objects := c.whole.Resource(mapping.Resource).Namespace(namespaceOf(mapping, entry))
-	selected := func(options *metav1.ListOptions) {
-		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, entry.Name).String()
-	}
-	source := newListWatch(selected, func(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-		return objects.List(ctx, options)
-	}, objects.Watch)
-	absent := func(store toolscache.Store) (bool, error) {
-		if len(store.ListKeys()) > 0 {
-			return false, nil
+	for {
+		finished, err := follow(ctx, objects, request{"watch", EntryKey(entry), mapping}, done)
+		if err != nil || finished {
+			return err
 		}
-		return done(watch.Event{Type: watch.Deleted, Object: &unstructured.Unstructured{}})
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", EntryKey(entry), context.Cause(ctx))
+		case <-time.After(watchAgain):
+		}
 	}
-	var object runtime.Object = &unstructured.Unstructured{}
-	if _, err := watchtools.UntilWithSync(ctx, source, object, absent, done); err != nil {
-		return fmt.Errorf("waiting for %s: %w", EntryKey(entry), err)
+}
+
+// follow looks at the object as it is, then watches it until done is satisfied
+// or the watch ends.
+func follow(ctx context.Context, objects dynamic.ResourceInterface, asked request, done func(watch.Event) (bool, error)) (finished bool, err error) {
+	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, asked.key.Name).String()}
+	list, err := objects.List(ctx, options)
+	if err != nil {
+		return false, asked.explain(err)
 	}
-	return nil
+	now := watch.Event{Type: watch.Deleted, Object: &unstructured.Unstructured{}}
+	if len(list.Items) > 0 {
+		now = watch.Event{Type: watch.Added, Object: &list.Items[0]}
+	}
+	if finished, err = done(now); finished || err != nil {
+		return finished, err
+	}
+	options.ResourceVersion = list.GetResourceVersion()
+	w, err := objects.Watch(ctx, options)
+	if err != nil {
+		return false, asked.explain(err)
+	}
+	defer w.Stop()
+	for event := range w.ResultChan() {
+		if event.Type == watch.Error || event.Type == watch.Bookmark {
+			continue // an expired watch ends by itself
+		}
+		if finished, err = done(event); finished || err != nil {
+			return finished, err
+		}
+	}
+	return false, nil
 }

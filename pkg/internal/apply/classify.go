@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,13 +29,13 @@ var missingVerb = regexp.MustCompile(`cannot ([a-z]+) resource "`)
 func (r request) explain(err error) error {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
-		return fmt.Errorf("cannot %s %s: %w", r.verb, r.key, err)
+		return fmt.Errorf("cannot %s: %w", r, err)
 	}
 	status := answer.Status()
 	clean := r.clean(status)
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return fmt.Errorf("cannot %s %s while its namespace is being deleted: %w", r.verb, r.key, clean)
+		return &answerError{fmt.Sprintf("cannot %s: its namespace is being deleted", r), clean}
 	case denied(status):
 		return &DeniedError{Object: r.key, Reason: clean.ErrStatus.Message, err: clean}
 	case apierrors.IsForbidden(err):
@@ -42,16 +43,53 @@ func (r request) explain(err error) error {
 	case apierrors.IsNotFound(err) && (status.Details == nil || status.Details.Name == ""):
 		return &NoKindError{GVK: r.mapping.GroupVersionKind}
 	case apierrors.IsNotFound(err) && status.Details.Kind == "namespaces" && r.key.Kind != "Namespace":
-		return fmt.Errorf("cannot %s %s: the namespace does not exist: %w", r.verb, r.key, clean)
+		return &answerError{fmt.Sprintf("cannot %s: its namespace does not exist", r), clean}
 	case apierrors.IsConflict(err) && strings.Contains(strings.ToLower(status.Message), "uid"):
+		return &GoneError{Object: r.key, err: clean}
+	case apierrors.IsInvalid(err) && otherUID(status):
 		return &GoneError{Object: r.key, err: clean}
 	case apierrors.IsInvalid(err):
 		return r.invalid(status, clean)
-	case apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), strings.Contains(status.Message, "failed to create typed patch object"):
+	case apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), unreadable.MatchString(status.Message):
 		return &InvalidError{Object: r.key, Reason: clean.ErrStatus.Message, err: clean}
 	}
-	return fmt.Errorf("cannot %s %s: %w", r.verb, r.key, clean)
+	return fmt.Errorf("cannot %s: %w", r, clean)
 }
+
+// otherUID recognises the answer to an apply with the uid of an object that was
+// replaced; of one that is gone the answer is a conflict.
+func otherUID(status metav1.Status) bool {
+	return status.Details != nil && slices.ContainsFunc(status.Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+}
+
+// String says what was asked: "apply Secret shop/a".
+func (r request) String() string {
+	verb := r.verb
+	if verb == "patch" {
+		verb = "apply"
+	}
+	return verb + " " + r.key.String()
+}
+
+// answerError is an answer whose own words would not help.
+type answerError struct {
+	message string
+	err     error
+}
+
+func (e *answerError) Error() string { return e.message }
+
+func (e *answerError) Unwrap() error { return e.err }
+
+// unreadable are the words by which an apply fails (with code 500) when the
+// object has fields its kind does not have, or values of another type.
+var unreadable = regexp.MustCompile(`failed to create typed patch object|failed to convert|unable to convert`)
+
+// preamble names the object once more.
+var preamble = regexp.MustCompile(`failed to create typed patch object \([^)]*\): |failed to convert new object \([^)]*\) to proper version: |unable to convert unstructured object to [^:]*: `)
+
+// undeclared finds a field that the kind does not have.
+var undeclared = regexp.MustCompile(`(\.\S+): field not declared in schema`)
 
 // denied recognises what admission plugins, webhooks and policies answer: each
 // chooses its own code, so the text has to tell.
@@ -145,10 +183,14 @@ func (r request) message(status metav1.Status) string {
 	switch {
 	case len(faults) > 0:
 		return shorten(strings.Join(faults, "; "))
-	case r.secret():
-		return fmt.Sprintf("%s (the server's words are left out, they may quote the Secret)", status.Reason)
+	case r.secret() && !strings.Contains(status.Message, "exceeded quota"): // which quotes nothing
+		reason := string(status.Reason)
+		if found := undeclared.FindStringSubmatch(status.Message); found != nil {
+			reason = "no field " + found[1]
+		}
+		return strings.TrimSpace(reason + " (the server's words are left out, they may quote the Secret)")
 	}
-	return redact(status.Message)
+	return redact(preamble.ReplaceAllString(status.Message, ""))
 }
 
 func (r request) secret() bool { return r.key.Kind == "Secret" && r.key.Group == "" }

@@ -159,6 +159,9 @@ func (c *Client) metadata(ctx context.Context, entry releasev1alpha1.InventoryEn
 // The entry it returns is complete and goes into the inventory.
 func (c *Client) Apply(ctx context.Context, obj *unstructured.Unstructured, uid types.UID) (releasev1alpha1.InventoryEntry, error) {
 	entry := Entry(obj)
+	if entry.Name == "" {
+		return entry, &InvalidError{Object: EntryKey(entry), Reason: "it has no name, or one that YAML does not read as a string: quote it"}
+	}
 	mapping, err := c.kinds.mapping(obj.GroupVersionKind())
 	if err != nil {
 		return entry, err
@@ -272,7 +275,7 @@ func (c *Client) read(result rest.Result, asked request) (*metav1.PartialObjectM
 	}
 	out := &metav1.PartialObjectMetadata{}
 	if err := json.Unmarshal(raw, out); err != nil {
-		return nil, fmt.Errorf("reading the API server's answer to %s of %s: it is not an object", asked.verb, asked.key)
+		return nil, fmt.Errorf("cannot %s: the API server's answer is not an object", asked)
 	}
 	return out, nil
 }

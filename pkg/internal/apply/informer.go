@@ -78,7 +78,7 @@ const (
 
 // reflect keeps a store current until the context ends.
 func (c *Cache) reflect(ctx context.Context, i *informer, namespace string, s *store) {
-	reflector := toolscache.NewReflectorWithOptions(c.listWatch(i.mapping, namespace), nil, s, toolscache.ReflectorOptions{
+	reflector := toolscache.NewReflectorWithOptions(c.listWatch(i.mapping, namespace, func() { s.current(&s.watching) }), nil, s, toolscache.ReflectorOptions{
 		Name: "dependents", TypeDescription: i.mapping.Resource.String(),
 	})
 	retry := wait.Backoff{Duration: retryFirst, Cap: retryMost, Steps: retrySteps, Factor: 2, Jitter: 0.5}
@@ -109,24 +109,26 @@ func (c *Cache) failed(i *informer, s *store, err error) {
 	}
 }
 
-func (c *Cache) listWatch(mapping *meta.RESTMapping, namespace string) *toolscache.ListWatch {
+// listWatch lists and watches a kind in a namespace; watching is called for each
+// watch that the server accepts.
+func (c *Cache) listWatch(mapping *meta.RESTMapping, namespace string, watching func()) *toolscache.ListWatch {
 	selected := func(options *metav1.ListOptions) { options.LabelSelector = c.selector }
 	if hasHealth(mapping.GroupVersionKind.GroupKind()) {
 		objects := c.whole.Resource(mapping.Resource).Namespace(namespace)
-		return newListWatch(selected,
+		return newListWatch(selected, watching,
 			func(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 				return objects.List(ctx, options)
 			}, objects.Watch)
 	}
 	objects := c.metadata.Resource(mapping.Resource).Namespace(namespace)
-	return newListWatch(selected,
+	return newListWatch(selected, watching,
 		func(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 			return objects.List(ctx, options)
 		}, objects.Watch)
 }
 
 func newListWatch[L runtime.Object](
-	selected func(*metav1.ListOptions),
+	selected func(*metav1.ListOptions), watching func(),
 	list func(context.Context, metav1.ListOptions) (L, error),
 	watchAll func(context.Context, metav1.ListOptions) (watch.Interface, error),
 ) *toolscache.ListWatch {
@@ -137,7 +139,11 @@ func newListWatch[L runtime.Object](
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			selected(&options)
-			return watchAll(ctx, options)
+			w, err := watchAll(ctx, options)
+			if err == nil {
+				watching()
+			}
+			return w, err
 		},
 	}
 }

@@ -2,7 +2,9 @@ package apply
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,10 +71,12 @@ func LabelValue(owner schema.GroupKind) string {
 // Mark makes obj an object of the owner's release: it sets the default
 // namespace, our label, Helm's label and annotations, the annotations that name
 // the owner, and an owner reference where the garbage collector can follow one.
-// It drops what only the server may set. namespaced says whether the kind of
-// obj is.
+// It drops what only the server may set, and writes a Secret's stringData as
+// data. namespaced says whether the kind of
+// obj is. Marking twice is marking once.
 func (o Owner) Mark(obj *unstructured.Unstructured, namespaced bool) {
 	dropServerFields(obj)
+	encodeStringData(obj)
 	switch {
 	case !namespaced:
 		unstructured.RemoveNestedField(obj.Object, "metadata", "namespace")
@@ -90,7 +94,8 @@ func (o Owner) Mark(obj *unstructured.Unstructured, namespaced bool) {
 		releaseNamespace:    o.ReleaseNamespace,
 	})
 	if o.mayReference(obj) {
-		obj.SetOwnerReferences(append(obj.GetOwnerReferences(), o.reference()))
+		others := slices.DeleteFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == o.UID })
+		obj.SetOwnerReferences(append(others, o.reference()))
 	}
 }
 
@@ -175,4 +180,26 @@ func dropServerFields(obj *unstructured.Unstructured) {
 	for _, field := range []string{"creationTimestamp", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"} {
 		delete(metadata, field)
 	}
+}
+
+// encodeStringData writes a Secret's stringData as data, as the server would. An
+// apply owns only what is written, and stringData is not stored: who changes
+// the data would take nothing from us, and the drift would not be seen.
+func encodeStringData(obj *unstructured.Unstructured) {
+	if obj.GetKind() != "Secret" || obj.GetAPIVersion() != "v1" {
+		return
+	}
+	plain, found, err := unstructured.NestedStringMap(obj.Object, "stringData")
+	data, _ := obj.Object["data"].(map[string]any)
+	if !found || err != nil || (data == nil && obj.Object["data"] != nil) {
+		return // not what a Secret has: the server says so
+	}
+	if data == nil {
+		data = make(map[string]any, len(plain))
+	}
+	for key, value := range plain {
+		data[key] = base64.StdEncoding.EncodeToString([]byte(value))
+	}
+	obj.Object["data"] = data
+	delete(obj.Object, "stringData")
 }

@@ -10,7 +10,7 @@ import (
 const maxReason = 1000
 
 // harmless are the words after which the API server quotes a name, not a value.
-var harmless = regexp.MustCompile(`(?i)\b(fields?|version|kind|webhook|resource|group|namespace|user|verb|policy|binding) $`)
+var harmless = regexp.MustCompile(`(?i)\b(fields?|version|kind|webhook|resource|group|namespace|user|verb|policy|binding) $|supported values: ("[^"]*", )*$`)
 
 // listKey is the place in a path where a list item's key follows, as in
 // containers[name="app"].

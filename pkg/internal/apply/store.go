@@ -26,10 +26,13 @@ type store struct {
 	mu      sync.RWMutex
 	objects map[types.NamespacedName]object
 	// gone are objects that somebody else removed, with their owners.
-	gone   map[types.NamespacedName]unique.Handle[ownerRef]
-	synced bool
-	err    error
-	// first is closed after the first list or failure.
+	gone map[types.NamespacedName]unique.Handle[ownerRef]
+	// listed and watching have to come together, in either order, for the store
+	// to be current; synced says that they did once.
+	listed, watching, synced bool
+	// err is the last failure since the store was current.
+	err error
+	// first is closed when the store is current for the first time, or failed.
 	first     chan struct{}
 	firstOnce sync.Once
 }
@@ -139,17 +142,12 @@ func (s *store) Replace(list []any, version string) error {
 		}
 		items[it.name] = it
 	}
-	owners, refresh := s.replace(items, version)
-	if refresh {
-		s.refresh()
-	} else {
-		s.notify(owners)
-	}
-	s.firstOnce.Do(func() { close(s.first) })
+	s.notify(s.replace(items, version))
+	s.current(&s.listed)
 	return nil
 }
 
-func (s *store) replace(items map[types.NamespacedName]*item, version string) (owners []unique.Handle[ownerRef], refresh bool) {
+func (s *store) replace(items map[types.NamespacedName]*item, version string) (owners []unique.Handle[ownerRef]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, old := range s.objects {
@@ -161,9 +159,29 @@ func (s *store) replace(items map[types.NamespacedName]*item, version string) (o
 	for _, it := range items {
 		owners = append(owners, s.putLocked(it)...)
 	}
-	refresh = !s.synced || s.err != nil
-	s.synced, s.err = true, nil
-	return owners, refresh
+	if !s.synced {
+		return nil // all owners hear when it is
+	}
+	return owners
+}
+
+// current notes that the kind was listed or is being watched, and tells the
+// owners when that makes the store current.
+func (s *store) current(part *bool) {
+	s.mu.Lock()
+	*part = true
+	both := s.listed && s.watching
+	news := both && (!s.synced || s.err != nil)
+	if both {
+		s.synced, s.err = true, nil
+	}
+	s.mu.Unlock()
+	if news {
+		s.refresh()
+	}
+	if both {
+		s.firstOnce.Do(func() { close(s.first) })
+	}
 }
 
 // Resync implements cache.ReflectorStore; there is nothing to do again.
@@ -174,7 +192,7 @@ func (s *store) Resync() error { return nil }
 func (s *store) failed(err error) (changed bool) {
 	s.mu.Lock()
 	changed = s.err == nil
-	s.err = err
+	s.err, s.watching = err, false
 	s.mu.Unlock()
 	s.firstOnce.Do(func() { close(s.first) })
 	return changed
