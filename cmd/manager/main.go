@@ -46,7 +46,9 @@ func run(opts *options) error {
 	if err != nil {
 		return err
 	}
-	engine, err := reconciler.NewEngine(mgr, reconciler.EngineOptions{Namespaces: opts.namespaces})
+	engine, err := reconciler.NewEngine(mgr, reconciler.EngineOptions{
+		Namespaces: opts.namespaces, ReleaseStorage: opts.releaseStorage, SecretsInStatus: opts.secretsInStatus,
+	})
 	if err != nil {
 		return err
 	}

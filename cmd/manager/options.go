@@ -31,6 +31,8 @@ type options struct {
 	metricsRequireRBAC      bool
 	maxConcurrentReconciles int
 	imagePollInterval       time.Duration
+	releaseStorage          string
+	secretsInStatus         bool
 	version                 bool
 	zap                     zap.Options
 }
@@ -51,6 +53,8 @@ func parse(args []string) (*options, error) {
 	fs.BoolVar(&o.metricsRequireRBAC, "metrics-require-rbac", true, "serve metrics only to who may get the path /metrics; needs --metrics-secure")
 	fs.IntVar(&o.maxConcurrentReconciles, "max-concurrent-reconciles", reconciler.DefaultMaxConcurrentReconciles, "how many resources of a kind are worked on at a time")
 	fs.DurationVar(&o.imagePollInterval, "image-poll-interval", 5*time.Minute, "how often to look at the registry, unless a resource says otherwise; at least 30s")
+	fs.StringVar(&o.releaseStorage, "release-storage", reconciler.StorageSecret, "where releases are kept: secret, or status where the operator may not write Secrets")
+	fs.BoolVar(&o.secretsInStatus, "allow-secrets-in-status", false, "with --release-storage=status: also keep releases that render Secrets, readable to all who may read the resource")
 	fs.BoolVar(&o.version, "version", false, "print the version and exit")
 	o.zap.BindFlags(fs)
 	if err := fs.Parse(args); err != nil {

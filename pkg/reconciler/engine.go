@@ -14,14 +14,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 	"github.com/jkwong888/go-helm-operator/pkg/internal/apply"
 	"github.com/jkwong888/go-helm-operator/pkg/internal/refs"
 	"github.com/jkwong888/go-helm-operator/pkg/release"
-	"github.com/jkwong888/go-helm-operator/pkg/release/storage"
 )
 
 // EngineOptions configure an Engine.
@@ -29,7 +27,20 @@ type EngineOptions struct {
 	// Namespaces to watch for the objects of releases; none means all. They
 	// should be those of the manager's cache.
 	Namespaces []string
+	// ReleaseStorage says where the payloads of releases are kept: StorageSecret,
+	// the default, or StorageStatus.
+	ReleaseStorage string
+	// SecretsInStatus lets StorageStatus keep releases that render Secrets.
+	SecretsInStatus bool
 }
+
+// Where payloads are kept.
+const (
+	// StorageSecret keeps each revision in a Secret, in Helm's own format.
+	StorageSecret = "secret"
+	// StorageStatus keeps the current one in the status of the resource.
+	StorageStatus = "status"
+)
 
 // Engine is what all kinds of one manager share: clients, the watches on the
 // releases' objects, the release manager.
@@ -79,7 +90,14 @@ func NewEngine(mgr manager.Manager, opts EngineOptions) (*Engine, error) {
 	}
 	e.references = refs.NewWatcher(meta, mgr.GetRESTMapper(), e.Enqueue)
 	e.objects.WriteThrough(e.dependents)
-	e.releases = release.NewManager(e.objects, e.dependents, storage.NewSecret(clients.CoreV1(), clock.RealClock{}))
+	switch opts.ReleaseStorage {
+	case "", StorageSecret:
+		e.releases = release.NewManager(e.objects, e.dependents, clients.CoreV1())
+	case StorageStatus:
+		e.releases = release.NewStatusManager(e.objects, e.dependents, opts.SecretsInStatus)
+	default:
+		return nil, fmt.Errorf("release storage %q is neither %s nor %s", opts.ReleaseStorage, StorageSecret, StorageStatus)
+	}
 	for _, r := range []manager.Runnable{e.dependents, e.references, e.capabilities} {
 		if err := mgr.Add(r); err != nil {
 			return nil, fmt.Errorf("adding the engine to the manager: %w", err)

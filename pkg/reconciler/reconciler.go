@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -41,12 +42,13 @@ type Reconciler struct {
 	client   client.Client
 	recorder events.EventRecorder
 	written  writes
+	clock    clock.PassiveClock
 }
 
 // New returns a reconciler of a kind; WithGroupVersionKind and WithChart are
 // required.
 func New(opts ...Option) (*Reconciler, error) {
-	r := &Reconciler{maxConcurrent: DefaultMaxConcurrentReconciles}
+	r := &Reconciler{maxConcurrent: DefaultMaxConcurrentReconciles, clock: clock.RealClock{}}
 	for _, opt := range opts {
 		if err := opt(r); err != nil {
 			return nil, fmt.Errorf("configuring the reconciler: %w", err)
@@ -80,10 +82,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	after, err := r.run(ctx, pass)
-	if werr := r.write(ctx, pass); werr != nil {
+	later, werr := r.write(ctx, pass)
+	if werr != nil {
 		return reconcile.Result{}, errors.Join(err, werr)
 	}
-	return r.result(ctx, after, err)
+	return r.result(ctx, min(nonZero(after), nonZero(later)), err)
 }
 
 // run takes a resource through its pass.
@@ -167,6 +170,7 @@ func (r *Reconciler) release(p *Pass, inputs release.Inputs) *release.Release {
 		Lookup:       r.engine.lookup,
 		References:   r.engine.references,
 		Inputs:       inputs, Options: p.options(), Status: p.Status,
+		Persist:     func(ctx context.Context) error { return r.writeStatus(ctx, p) },
 		Interrupted: func() bool { return r.outdated(p) },
 	}
 }

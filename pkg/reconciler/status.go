@@ -8,22 +8,52 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 )
 
 // write writes the status if it changed, in one request, and then emits the
-// events of the pass: an event tells of what is on record.
-func (r *Reconciler) write(ctx context.Context, p *Pass) error {
+// events of the pass: an event tells of what is on record. It returns when to
+// look again if the write was put off.
+func (r *Reconciler) write(ctx context.Context, p *Pass) (time.Duration, error) {
 	if p.changed() && !p.gone {
+		if p.onlyProgress() {
+			if wait := r.written.putOff(p.Key.NamespacedName, r.clock.Now()); wait > 0 {
+				r.emit(p)
+				return wait, nil
+			}
+		}
 		if err := r.writeStatus(ctx, p); err != nil {
-			return err
+			return 0, err
 		}
 	}
+	r.written.settled(p.Key.NamespacedName)
+	r.emit(p)
+	return 0, nil
+}
+
+// onlyProgress says whether nothing changed but how far a roll-out is.
+func (p *Pass) onlyProgress() bool {
+	before, after := p.before.DeepCopy(), p.Status.DeepCopy()
+	for _, s := range []*releasev1alpha1.Status{before, after} {
+		s.Replicas, s.ReadyReplicas = 0, 0
+		if ready := meta.FindStatusCondition(s.Conditions, ConditionReady); ready != nil && ready.Reason == ReasonProgressing {
+			ready.Message = ""
+		}
+	}
+	return equality.Semantic.DeepEqual(before, after)
+}
+
+// emit emits the events of the pass, each once.
+func (r *Reconciler) emit(p *Pass) {
 	for _, e := range p.Events {
 		kind := corev1.EventTypeNormal
 		if e.Warning {
@@ -31,7 +61,7 @@ func (r *Reconciler) write(ctx context.Context, p *Pass) error {
 		}
 		r.recorder.Eventf(p.Object, nil, kind, e.Reason, string(e.Action), "%s", cut(e.Message))
 	}
-	return nil
+	p.Events = nil
 }
 
 // eventBytes is the API server's limit for the note of an event.
@@ -68,6 +98,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *Pass) error {
 		return fmt.Errorf("writing the status of %s: %w", p.Key, err)
 	}
 	r.written.note(obj)
+	p.Object, p.before = obj, p.Status.DeepCopy()
 	return nil
 }
 
@@ -104,6 +135,8 @@ const staleRetry = 20 * time.Millisecond
 type writes struct {
 	mu   sync.Mutex
 	last map[types.NamespacedName]write
+	// since is when a change that only tells of progress was first put off.
+	since map[types.NamespacedName]time.Time
 }
 
 type write struct {
@@ -144,4 +177,31 @@ func (w *writes) forget(key types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.last, key)
+	delete(w.since, key)
+}
+
+// progressInterval is how often, at most, a status is written only to tell how
+// far a roll-out is: pods become ready one by one, each with several changes.
+const progressInterval = time.Second
+
+// putOff returns how long the write of mere progress has to wait yet.
+func (w *writes) putOff(key types.NamespacedName, now time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.since == nil {
+		w.since = map[types.NamespacedName]time.Time{}
+	}
+	since, ok := w.since[key]
+	if !ok {
+		since = now
+		w.since[key] = now
+	}
+	return progressInterval - now.Sub(since)
+}
+
+// settled ends a put-off: the status is as it should be.
+func (w *writes) settled(key types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.since, key)
 }

@@ -57,6 +57,8 @@ const (
 	ReasonContested = "Contested"
 	// ReasonPayloadLost: the stored payload of the current revision is gone.
 	ReasonPayloadLost = "PayloadLost"
+	// ReasonHookSkipped: delete hooks could not run any more.
+	ReasonHookSkipped = "HookSkipped"
 	// ReasonReconciled: nothing is wrong.
 	ReasonReconciled = "Reconciled"
 )
@@ -104,6 +106,9 @@ func noteFailure(status *releasev1alpha1.Status, at Situation, err error, out *O
 	if errors.As(err, &hold) {
 		out.RequeueAfter = hold.After
 		return err
+	}
+	if namespaceTerminating(err) {
+		return nil // the resource goes too, in a moment
 	}
 	if errors.Is(err, context.Canceled) {
 		return err

@@ -71,7 +71,11 @@ func (m *Manager) begin(ctx context.Context, rel *Release, d *desired) (*desired
 	if d.stored {
 		return m.restore(ctx, rel, d)
 	}
-	err := m.Store.Create(ctx, d.payload)
+	create := m.Store.Create
+	if m.InStatus {
+		create = func(ctx context.Context, _ *storage.Payload) error { return m.beginInStatus(ctx, rel, d) }
+	}
+	err := create(ctx, d.payload)
 	if err == nil {
 		m.payloads.put(rel.Owner.UID, d.payload)
 		return d, nil
@@ -232,7 +236,7 @@ func (m *Manager) applyNew(ctx context.Context, d *desired, obj *unstructured.Un
 // applyCRDs installs the chart's crds/ folder with the first revision, as Helm
 // does: they are never upgraded and never removed.
 func (m *Manager) applyCRDs(ctx context.Context, rel *Release, d *desired) error {
-	if rel.Status.Release != nil {
+	if d.payload.Revision > 1 {
 		return nil
 	}
 	for _, crd := range d.crds {

@@ -3,7 +3,16 @@ package release
 import (
 	"fmt"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
+
+// namespaceTerminating says that nothing can be created any more because the
+// namespace is being deleted.
+func namespaceTerminating(err error) bool {
+	return err != nil && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
 
 // RenderError says that chart and values do not make a release. Only a change
 // of one of them helps.

@@ -52,13 +52,17 @@ func (m *Manager) record(rel *Release, d *desired, state releasev1alpha1.State) 
 	first := metav1.NewTime(d.payload.FirstDeployed)
 	digests := d.digests
 	digests.Payload = storage.Digest(d.payload)
-	return &releasev1alpha1.Record{
+	record := &releasev1alpha1.Record{
 		Name: rel.Owner.ReleaseName, Revision: d.payload.Revision, State: state,
 		Chart:         releasev1alpha1.ChartReference{Name: rel.Chart.Name(), Version: rel.Chart.Version()},
 		Digests:       digests,
 		FirstDeployed: &first, LastDeployed: &now,
 		Lookups: d.lookups, Capabilities: d.capabilities,
 	}
+	if m.InStatus && rel.Status.Release != nil {
+		record.Payload = rel.Status.Release.Payload
+	}
+	return record
 }
 
 // archive moves the current revision into the history.

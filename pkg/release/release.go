@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
 
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
@@ -77,6 +78,9 @@ type Release struct {
 	// Status holds the record; the manager changes it in place and the caller
 	// persists it.
 	Status *releasev1alpha1.Status
+	// Persist writes Status at once. It is only called with a store that keeps
+	// payloads in the status, before the first object of a revision.
+	Persist func(ctx context.Context) error
 	// Interrupted tells a waiting action that the resource changed or is being
 	// deleted, so that waiting on is pointless. May be nil.
 	Interrupted func() bool
@@ -91,6 +95,8 @@ type Manager struct {
 	Dependents *apply.Cache
 	// Store keeps the payloads.
 	Store storage.Driver
+	// InStatus says that Store keeps them in the status.
+	InStatus bool
 	// Clock tells the time; tests replace it.
 	Clock clock.PassiveClock
 
@@ -98,9 +104,22 @@ type Manager struct {
 	fights   fights
 }
 
-// NewManager returns a manager over the given parts.
-func NewManager(objects *apply.Client, dependents *apply.Cache, store storage.Driver) *Manager {
-	return &Manager{Objects: objects, Dependents: dependents, Store: store, Clock: clock.RealClock{}}
+// NewManager returns a manager that keeps payloads in Secrets, through secrets.
+func NewManager(objects *apply.Client, dependents *apply.Cache, secrets typedcorev1.SecretsGetter) *Manager {
+	return &Manager{
+		Objects: objects, Dependents: dependents, Clock: clock.RealClock{},
+		Store: storage.NewSecret(secrets, clock.RealClock{}),
+	}
+}
+
+// NewStatusManager returns a manager that keeps payloads in the status of the
+// resources, compressed. Unless allowSecrets it refuses releases that render
+// Secrets: whoever may read the resource could read them there.
+func NewStatusManager(objects *apply.Client, dependents *apply.Cache, allowSecrets bool) *Manager {
+	return &Manager{
+		Objects: objects, Dependents: dependents, Clock: clock.RealClock{},
+		Store: storage.NewStatus(statusSlot, allowSecrets), InStatus: true,
+	}
 }
 
 // Action is what a pass did, in the words of Helm.
@@ -154,6 +173,7 @@ const maxSteps = 4
 // changes rel.Status; the error, if any, is already noted in its conditions.
 func (m *Manager) Reconcile(ctx context.Context, rel *Release) (Outcome, error) {
 	var out Outcome
+	ctx = withRelease(ctx, rel)
 	for range maxSteps {
 		at, err := m.situation(ctx, rel)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 // Outcome.Done it is called again whenever one of the objects goes.
 func (m *Manager) Uninstall(ctx context.Context, rel *Release) (Outcome, error) {
 	var out Outcome
+	ctx = withRelease(ctx, rel)
 	at := Situation{State: Uninstalling}
 	done, err := m.uninstall(ctx, rel, &out)
 	if err != nil {
@@ -46,9 +47,11 @@ func (m *Manager) uninstall(ctx context.Context, rel *Release, out *Outcome) (bo
 	}
 	starting := rel.Status.Release == nil || rel.Status.Release.State != releasev1alpha1.StateUninstalling
 	if starting {
-		if err := m.runHooks(ctx, rel, hooks, chart.HookPreDelete); err != nil {
+		if err := m.runDeleteHooks(ctx, rel, hooks, chart.HookPreDelete, out); err != nil {
 			return false, err
 		}
+		// A kind that may not be watched is looked at by asking again.
+		_ = m.watch(ctx, rel)
 		if rel.Status.Release != nil {
 			rel.Status.Release.State = releasev1alpha1.StateUninstalling
 			rel.Status.Inventory = entries
@@ -62,10 +65,21 @@ func (m *Manager) uninstall(ctx context.Context, rel *Release, out *Outcome) (bo
 		out.Waiting = left
 		return false, nil
 	}
-	if err := m.runHooks(ctx, rel, hooks, chart.HookPostDelete); err != nil {
+	if err := m.runDeleteHooks(ctx, rel, hooks, chart.HookPostDelete, out); err != nil {
 		return false, err
 	}
 	return true, m.dropPayloads(ctx, rel, payload)
+}
+
+// runDeleteHooks runs hooks unless the whole namespace is going: nothing can be
+// created there any more.
+func (m *Manager) runDeleteHooks(ctx context.Context, rel *Release, hooks []chart.Hook, event chart.HookEvent, out *Outcome) error {
+	err := m.runHooks(ctx, rel, hooks, event)
+	if namespaceTerminating(err) {
+		out.warn(ActionUninstall, ReasonHookSkipped, fmt.Sprintf("The namespace is being deleted; skipping the %s hooks", event))
+		return nil
+	}
+	return err
 }
 
 // lastPayload is the newest payload there may be: one revision further than the

@@ -117,6 +117,10 @@ func (m *Manager) payload(ctx context.Context, rel *Release, revision int64) (*s
 		return nil, fmt.Errorf("reading the payload of revision %d of release %s: it belongs to %s: %w",
 			revision, rel.Owner.ReleaseName, p.Owner, storage.ErrNotFound)
 	}
+	if r := rel.Status.Release; r != nil && r.Revision == revision && storage.Digest(p) != r.Digests.Payload {
+		return nil, fmt.Errorf("reading the payload of revision %d of release %s: it is not what was stored: %w",
+			revision, rel.Owner.ReleaseName, storage.ErrCorrupt)
+	}
 	m.payloads.put(rel.Owner.UID, p)
 	return p, nil
 }
