@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -107,7 +109,7 @@ func ParseValues(data []byte) (*Value, error) {
 // DecodeValues reads a values file into JSON types, with integers as int64.
 // An empty file holds no values.
 func DecodeValues(data []byte) (map[string]any, error) {
-	asJSON, err := sigsyaml.YAMLToJSONStrict(data)
+	asJSON, err := sigsyaml.YAMLToJSON(data)
 	if err != nil {
 		return nil, fmt.Errorf("reading values: %w", err)
 	}
@@ -174,6 +176,12 @@ func (p valueParser) value(path Path, def any, node *yaml.Node) *Value {
 			c.Doc = docOf([]string{entry.value.LineComment, entry.key.LineComment})
 		}
 		v.Children = append(v.Children, c)
+	}
+	// Keys that YAML 1.1 reads as something else than their text (on is true).
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		if v.Child(key) == nil {
+			v.Children = append(v.Children, p.value(path.Child(key), entries[key], nil))
+		}
 	}
 	return v
 }

@@ -148,7 +148,7 @@ type LibertyAppImageSpec struct {
 	// When the kubelet pulls the image: Always, IfNotPresent or Never.
 	// Default: "IfNotPresent".
 	// +optional
-	// +kubebuilder:validation:Enum={`Always`,`IfNotPresent`,`Never`}
+	// +kubebuilder:validation:Enum={"Always","IfNotPresent","Never"}
 	PullPolicy *corev1.PullPolicy `json:"pullPolicy,omitempty"`
 
 	// Name of the image pull secret in the namespace of the release. It is given to the pods and to the
@@ -162,7 +162,7 @@ type LibertyAppImageSpec struct {
 	// Set to accept to accept the license of WebSphere Liberty, passed to the container as LICENSE. Allowed: empty or accept.
 	// Default: "".
 	// +optional
-	// +kubebuilder:validation:Enum={“,`accept`}
+	// +kubebuilder:validation:Enum={"","accept"}
 	License *string `json:"license,omitempty"`
 
 	// Readiness probe that replaces the default one wholly. The default asks the HTTP(S) port for / or, with
@@ -298,7 +298,7 @@ type LibertyAppServiceSpec struct {
 	// Type of the Service: ClusterIP, NodePort or LoadBalancer.
 	// Default: "ClusterIP".
 	// +optional
-	// +kubebuilder:validation:Enum={`ClusterIP`,`NodePort`,`LoadBalancer`}
+	// +kubebuilder:validation:Enum={"ClusterIP","NodePort","LoadBalancer"}
 	Type *corev1.ServiceType `json:"type,omitempty"`
 
 	// Annotations of the Service and of the metrics Service.
@@ -427,7 +427,7 @@ type LibertyAppIngressSpec struct {
 	// How the path is compared: Prefix, Exact or ImplementationSpecific.
 	// Default: "Prefix".
 	// +optional
-	// +kubebuilder:validation:Enum={`Prefix`,`Exact`,`ImplementationSpecific`}
+	// +kubebuilder:validation:Enum={"Prefix","Exact","ImplementationSpecific"}
 	PathType *networkingv1.PathType `json:"pathType,omitempty"`
 
 	// Whether the annotations for ingress-nginx are added: HTTPS to the backend with ssl.enabled, session affinity by
@@ -526,13 +526,13 @@ type LibertyAppLogsSpec struct {
 	// Format of the console log: json, basic, dev, simple or tbasic.
 	// Default: "json".
 	// +optional
-	// +kubebuilder:validation:Enum={`json`,`basic`,`dev`,`simple`,`tbasic`}
+	// +kubebuilder:validation:Enum={"json","basic","dev","simple","tbasic"}
 	ConsoleFormat *string `json:"consoleFormat,omitempty"`
 
 	// Lowest level of the messages in the console log: info, audit, warning, error or off.
 	// Default: "info".
 	// +optional
-	// +kubebuilder:validation:Enum={`info`,`audit`,`warning`,`error`,`off`}
+	// +kubebuilder:validation:Enum={"info","audit","warning","error","off"}
 	ConsoleLogLevel *string `json:"consoleLogLevel,omitempty"`
 
 	// What goes to the console in JSON format, separated by commas: message, trace, accessLog, ffdc, audit.
@@ -720,13 +720,13 @@ type LibertyAppPersistenceRetentionPolicySpec struct {
 	// When the release is removed: Retain keeps the claims, Delete removes them with their data.
 	// Default: "Retain".
 	// +optional
-	// +kubebuilder:validation:Enum={`Retain`,`Delete`}
+	// +kubebuilder:validation:Enum={"Retain","Delete"}
 	WhenDeleted *appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenDeleted,omitempty"`
 
 	// When the number of replicas falls: Retain keeps the claims of the pods that go, Delete removes them with their data.
 	// Default: "Retain".
 	// +optional
-	// +kubebuilder:validation:Enum={`Retain`,`Delete`}
+	// +kubebuilder:validation:Enum={"Retain","Delete"}
 	WhenScaled *appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenScaled,omitempty"`
 }
 

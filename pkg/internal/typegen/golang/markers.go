@@ -21,7 +21,7 @@ func markersOf(kind typegen.TypeKind, c typegen.Constraints) []string {
 	if len(c.Enum) > 0 {
 		values := make([]string, len(c.Enum))
 		for i, value := range c.Enum {
-			values[i] = quote(value)
+			values[i] = strconv.Quote(value) // the parser takes no empty raw string
 		}
 		markers = append(markers, prefix+"Enum={"+strings.Join(values, ",")+"}")
 	}
