@@ -31,8 +31,8 @@ type Prepared interface {
 	Resolve(ctx context.Context, objects []*unstructured.Unstructured) error
 	// Transform changes one object.
 	Transform(obj *unstructured.Unstructured) error
-	// Applied is called when a revision made with the input is in place.
-	Applied()
+	// Recorded is called when the record says that it was made with the input.
+	Recorded()
 }
 
 // prepared joins the inputs of one pass into the release manager's view.
@@ -68,8 +68,8 @@ func (p prepared) Transform(obj *unstructured.Unstructured) error {
 	return nil
 }
 
-func (p prepared) Applied() {
+func (p prepared) Recorded() {
 	for _, input := range p {
-		input.Applied()
+		input.Recorded()
 	}
 }

@@ -37,7 +37,6 @@ func (m *Manager) deploy(ctx context.Context, rel *Release, d *desired, action A
 		return err
 	}
 	m.recordSuccess(rel, d, entries, action, reason)
-	rel.Inputs.Applied()
 	return m.trimHistory(ctx, rel)
 }
 

@@ -62,6 +62,7 @@ func (m *Manager) record(rel *Release, d *desired, state releasev1alpha1.State) 
 	if m.InStatus && rel.Status.Release != nil {
 		record.Payload = rel.Status.Release.Payload
 	}
+	rel.Inputs.Recorded()
 	return record
 }
 

@@ -45,8 +45,11 @@ type Inputs interface {
 	// Transform changes one object to what the inputs ask for. It is
 	// idempotent: it also runs over objects that earlier inputs transformed.
 	Transform(obj *unstructured.Unstructured) error
-	// Applied is called when a revision made with the inputs is in place.
-	Applied()
+	// Recorded is called when the record says that it was made with the inputs,
+	// whether the revision is about to be applied, in place or failed halfway:
+	// what inputs keep of themselves in the status has to agree with the record
+	// at all times. It may be called more than once.
+	Recorded()
 }
 
 // References tells the versions of objects outside the release that templates

@@ -53,6 +53,7 @@ func (m *Manager) roll(ctx context.Context, rel *Release, d *desired, reason str
 		record.Digests = d.digests
 		record.Digests.Payload = payload
 		record.Lookups, record.Capabilities = d.lookups, d.capabilities
+		rel.Inputs.Recorded()
 		return nil
 	}
 	if err := m.watch(ctx, rel); err != nil {
