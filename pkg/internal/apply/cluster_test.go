@@ -211,28 +211,30 @@ func (b *bench) awaitDrift(entry entryType, want apply.Drift) {
 	})
 }
 
+// marker is the owner of settle's objects, whom nobody counts.
+const marker = "marker"
+
 // settle waits until the watch delivered everything up to now, by the
 // appearance of a marker object of the same kind and owner.
 func (b *bench) settle(like *unstructured.Unstructured) {
 	b.Helper()
-	marker := like.DeepCopy()
-	marker.SetName(fmt.Sprintf("marker-%d", time.Now().UnixNano()))
+	marked := like.DeepCopy()
+	marked.SetName(fmt.Sprintf(marker+"-%d", time.Now().UnixNano()))
 	owner := b.owner
-	owner.Name = "marker"
+	owner.Name = marker
 	owner.UID = ""
-	marker.SetOwnerReferences(nil)
-	marker.SetFinalizers(nil)
-	owner.Mark(marker, marker.GetNamespace() != "")
-	must(b.resource(like).Create(b.Context(), marker, metav1.CreateOptions{}))(b.T)
-	entry := apply.Entry(marker)
+	marked.SetOwnerReferences(nil)
+	marked.SetFinalizers(nil)
+	owner.Mark(marked, marked.GetNamespace() != "")
+	must(b.resource(like).Create(b.Context(), marked, metav1.CreateOptions{}))(b.T)
+	entry := apply.Entry(marked)
 	await(b.T, "the watch", func() error {
 		if _, exists := b.cache.Get(entry); !exists {
 			return fmt.Errorf("the marker was not seen")
 		}
 		return nil
 	})
-	b.delete(marker)
-	b.enqueued.drop("marker")
+	b.deleteQuietly(marked)
 }
 
 // await polls until check returns nil.
@@ -304,7 +306,7 @@ type log struct {
 func (l *log) add(kind schema.GroupKind, owner types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if kind == appKind.GroupKind() {
+	if kind == appKind.GroupKind() && owner.Name != marker {
 		l.names = append(l.names, owner.Name)
 	}
 }
@@ -316,16 +318,4 @@ func (l *log) take() []string {
 	taken := l.names
 	l.names = nil
 	return taken
-}
-
-func (l *log) drop(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	kept := l.names[:0]
-	for _, n := range l.names {
-		if n != name {
-			kept = append(kept, n)
-		}
-	}
-	l.names = kept
 }
