@@ -131,7 +131,7 @@ func checkRunnable(c *helmchart.Chart) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("Chart.yaml names subcharts that are not in charts/: %s; run `helm dependency build`", strings.Join(missing, ", "))
+		return fmt.Errorf("subcharts that Chart.yaml names are not in charts/: %s; run `helm dependency build`", strings.Join(missing, ", "))
 	}
 	return nil
 }

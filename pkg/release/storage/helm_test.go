@@ -125,7 +125,7 @@ func TestHelmReadsOurReleases(t *testing.T) {
 			get := action.NewGetValues(config)
 			get.AllValues = all
 			values, err := get.Run("plants")
-			if err != nil || values["ratio"] != 0.5 || values["on"] != true {
+			if on, _ := values["on"].(bool); err != nil || values["ratio"] != 0.5 || !on {
 				t.Errorf("all %t: values %v, %v", all, values, err)
 			}
 		}

@@ -19,9 +19,10 @@ import (
 
 // What Helm calls its Secrets and puts into them.
 const (
+	helmSecretName = "sh.helm.release.v1"
+	helmDataKey    = "release"
+
 	helmSecretType corev1.SecretType = "helm.sh/release.v1"
-	helmSecretName                   = "sh.helm.release.v1"
-	helmDataKey                      = "release"
 )
 
 const (
