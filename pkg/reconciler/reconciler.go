@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -170,7 +171,10 @@ func (r *Reconciler) release(p *Pass, inputs release.Inputs) *release.Release {
 		Lookup:       r.engine.lookup,
 		References:   r.engine.references,
 		Inputs:       inputs, Options: p.options(), Status: p.Status,
-		Persist:     func(ctx context.Context) error { return r.writeStatus(ctx, p) },
+		Persist: func(ctx context.Context) error {
+			setReady(p.Status, metav1.ConditionFalse, ReasonProgressing, "objects are being applied")
+			return r.writeStatus(ctx, p)
+		},
 		Interrupted: func() bool { return r.outdated(p) },
 	}
 }

@@ -16,8 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 )
 
 // write writes the status if it changed, in one request, and then emits the
@@ -40,15 +38,17 @@ func (r *Reconciler) write(ctx context.Context, p *Pass) (time.Duration, error) 
 	return 0, nil
 }
 
-// onlyProgress says whether nothing changed but how far a roll-out is.
+// onlyProgress says whether nothing changed but that a roll-out begins or how
+// far it is. That it begins is progress too, because a workload whose controller
+// has not yet looked at a change of no consequence counts as rolling out.
 func (p *Pass) onlyProgress() bool {
 	before, after := p.before.DeepCopy(), p.Status.DeepCopy()
-	for _, s := range []*releasev1alpha1.Status{before, after} {
-		s.Replicas, s.ReadyReplicas = 0, 0
-		if ready := meta.FindStatusCondition(s.Conditions, ConditionReady); ready != nil && ready.Reason == ReasonProgressing {
-			ready.Message = ""
-		}
+	was, is := meta.FindStatusCondition(before.Conditions, ConditionReady), meta.FindStatusCondition(after.Conditions, ConditionReady)
+	if was == nil || is == nil || is.Reason != ReasonProgressing || was.Reason != ReasonProgressing && was.Reason != ReasonReady {
+		return false
 	}
+	*is = *was
+	before.Replicas, before.ReadyReplicas = after.Replicas, after.ReadyReplicas
 	return equality.Semantic.DeepEqual(before, after)
 }
 

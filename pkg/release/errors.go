@@ -1,17 +1,21 @@
 package release
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/jkwong888/go-helm-operator/pkg/internal/apply"
 )
 
 // namespaceTerminating says that nothing can be created any more because the
 // namespace is being deleted.
 func namespaceTerminating(err error) bool {
-	return err != nil && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+	var terminating *apply.TerminatingError
+	return errors.As(err, &terminating) || err != nil && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 // RenderError says that chart and values do not make a release. Only a change

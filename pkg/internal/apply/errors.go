@@ -65,6 +65,22 @@ func (e *ForbiddenError) Error() string {
 // Unwrap returns the API server's answer.
 func (e *ForbiddenError) Unwrap() error { return e.err }
 
+// TerminatingError says that an object cannot be created because its namespace
+// is being deleted.
+type TerminatingError struct {
+	// Object that cannot be created.
+	Object Key
+
+	err error
+}
+
+func (e *TerminatingError) Error() string {
+	return fmt.Sprintf("cannot apply %s: its namespace is being deleted", e.Object)
+}
+
+// Unwrap returns the API server's answer.
+func (e *TerminatingError) Unwrap() error { return e.err }
+
 // NoKindError says that the cluster does not have a kind.
 type NoKindError struct {
 	// GVK that is missing.
