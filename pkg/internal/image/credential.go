@@ -106,8 +106,12 @@ func (c Credential) secrets() []string {
 	return found
 }
 
-// fingerprintSet is the fingerprint of credentials in this order.
+// fingerprintSet is the fingerprint of credentials in this order; none are
+// anonymous access.
 func fingerprintSet(credentials []Credential) string {
+	if len(credentials) == 0 {
+		credentials = []Credential{Anonymous()}
+	}
 	prints := make([]string, len(credentials))
 	for i, c := range credentials {
 		prints[i] = c.Fingerprint()

@@ -41,16 +41,16 @@ func (c *lru[K, V]) get(key K) (V, bool) {
 	return c.use(element).value, true
 }
 
-// getOrAdd returns the value there is, or adds what make returns; added says
-// which. An error of make is returned and nothing added.
-func (c *lru[K, V]) getOrAdd(key K, make func() (V, error)) (value V, added bool, err error) {
+// getOrAdd returns the value there is, or adds what create returns; added
+// says which. An error of create is returned and nothing added.
+func (c *lru[K, V]) getOrAdd(key K, create func() (V, error)) (value V, added bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.evict(c.size)
 	if element, ok := c.entries[key]; ok {
 		return c.use(element).value, false, nil
 	}
-	if value, err = make(); err != nil {
+	if value, err = create(); err != nil {
 		return value, false, err
 	}
 	c.evict(c.size - 1)
@@ -101,5 +101,5 @@ func (c *lru[K, V]) drop(element *list.Element) {
 }
 
 func entryOf[K comparable, V any](element *list.Element) *lruEntry[K, V] {
-	return element.Value.(*lruEntry[K, V]) //nolint:errcheck,forcetypeassert // only lru fills the list
+	return element.Value.(*lruEntry[K, V]) // only lru fills the list
 }

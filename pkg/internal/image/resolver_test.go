@@ -390,7 +390,7 @@ func TestThrottledByErrorCode(t *testing.T) {
 		_, _ = fmt.Fprint(w, `{"errors":[{"code":"TOOMANYREQUESTS"}]}`)
 	})
 	r, _ := newTestResolver()
-	refuse(t, r, f.ref("app:1"), nil, insecure, Throttled)
+	contains(t, refuse(t, r, f.ref("app:1"), nil, insecure, Throttled).Error(), "registry "+f.host+" limits the rate of requests")
 }
 
 func TestQuotaLeftIsReported(t *testing.T) {

@@ -70,7 +70,7 @@ func (p *Poller) attach(f *following, ref Ref, options TransportOptions, now tim
 		p.enqueue(t, now.Add(p.spread(f.Interval)))
 	case !ok:
 		p.enqueue(t, now)
-	case !t.polled && f.Known == "":
+	case !t.polled && f.Known == "" && !t.polling:
 		p.force(t, now)
 	default:
 		p.reschedule(t, now)
@@ -275,7 +275,7 @@ func (q queue) Swap(i, j int) {
 
 // Push is for container/heap only.
 func (q *queue) Push(x any) {
-	t := x.(*target) //nolint:errcheck,forcetypeassert // only enqueue pushes
+	t := x.(*target) // only enqueue pushes
 	t.index = len(*q)
 	*q = append(*q, t)
 }

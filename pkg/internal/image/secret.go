@@ -206,17 +206,7 @@ func parsePattern(key string) (pattern, error) {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return pattern{}, bad
 	}
-	host, repository := canonicalHost(u.Host), u.Path
-	if strings.HasPrefix(repository, "/v1/") || strings.HasPrefix(repository, "/v2/") {
-		repository = repository[len("/v1"):]
-	}
-	// Docker Hub's own key is often written without its last slash.
-	if host == dockerHub && (repository == "/v1" || repository == "/v2") {
-		repository = ""
-	}
-	if repository == "/" {
-		repository = ""
-	}
+	host := canonicalHost(u.Host)
 	hostname, port := splitPort(host)
 	labels := strings.Split(hostname, ".")
 	for _, label := range labels {
@@ -224,7 +214,19 @@ func parsePattern(key string) (pattern, error) {
 			return pattern{}, bad
 		}
 	}
-	return pattern{labels: labels, port: port, path: repository, host: host}, nil
+	return pattern{labels: labels, port: port, path: repositoryPrefix(host, u.Path), host: host}, nil
+}
+
+// repositoryPrefix is the path of a key without what is not of a repository.
+func repositoryPrefix(host, address string) string {
+	if strings.HasPrefix(address, "/v1/") || strings.HasPrefix(address, "/v2/") {
+		address = address[len("/v1"):]
+	}
+	// Docker Hub's own key is often written without its last slash.
+	if address == "/" || host == dockerHub && (address == "/v1" || address == "/v2") {
+		return ""
+	}
+	return address
 }
 
 func splitPort(host string) (hostname, port string) {

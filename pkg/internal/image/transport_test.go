@@ -276,7 +276,7 @@ func TestRedirectToMetadataIsRefused(t *testing.T) {
 		f.breakWith(manifests(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, target, http.StatusFound) }))
 		r, _ := newTestResolver()
 		r.names = nameServer(t, netip.MustParseAddr("169.254.169.254"))
-		refuse(t, r, f.ref("app:1"), nil, insecure, Unreachable)
+		contains(t, refuse(t, r, f.ref("app:1"), nil, insecure, Unreachable).Error(), "registry "+f.host+" gave no usable answer")
 	}
 }
 
