@@ -25,7 +25,13 @@ func (r *Reconciler) addFinalizer(ctx context.Context, p *Pass) error {
 
 func (r *Reconciler) removeFinalizer(ctx context.Context, p *Pass) error {
 	left := slices.DeleteFunc(slices.Clone(p.Object.GetFinalizers()), func(f string) bool { return f == Finalizer })
-	return client.IgnoreNotFound(r.patchFinalizers(ctx, p, left))
+	if err := client.IgnoreNotFound(r.patchFinalizers(ctx, p, left)); err != nil {
+		return err
+	}
+	if len(left) == 0 {
+		r.written.removed(p.Object)
+	}
+	return nil
 }
 
 // patchFinalizers replaces the list of finalizers, provided nobody else changed

@@ -142,6 +142,8 @@ type writes struct {
 type write struct {
 	uid     types.UID
 	version string
+	// removed says that the write was the object's last.
+	removed bool
 }
 
 func (w *writes) note(obj *unstructured.Unstructured) {
@@ -150,7 +152,19 @@ func (w *writes) note(obj *unstructured.Unstructured) {
 	if w.last == nil {
 		w.last = map[types.NamespacedName]write{}
 	}
-	w.last[client.ObjectKeyFromObject(obj)] = write{obj.GetUID(), obj.GetResourceVersion()}
+	w.last[client.ObjectKeyFromObject(obj)] = write{uid: obj.GetUID(), version: obj.GetResourceVersion()}
+}
+
+// removed notes that the last finalizer is off the resource. The API server
+// deletes it at once and answers with the version it had, so every copy there
+// still is of it is old.
+func (w *writes) removed(obj *unstructured.Unstructured) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.last == nil {
+		w.last = map[types.NamespacedName]write{}
+	}
+	w.last[client.ObjectKeyFromObject(obj)] = write{uid: obj.GetUID(), removed: true}
 }
 
 // ahead says whether the last write is newer than the copy, and forgets it when
@@ -164,6 +178,9 @@ func (w *writes) ahead(obj *unstructured.Unstructured) bool {
 		return false
 	}
 	if last.uid == obj.GetUID() {
+		if last.removed {
+			return true
+		}
 		order, err := resourceversion.CompareResourceVersion(obj.GetResourceVersion(), last.version)
 		if err == nil && order < 0 {
 			return true
