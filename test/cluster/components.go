@@ -129,7 +129,9 @@ func (c *Cluster) args(name string) []string {
 	case Scheduler:
 		return []string{"--kubeconfig=" + etc("system:"+name+".kubeconfig"), "--leader-elect=false", "--secure-port=0"}
 	default:
-		return []string{"--kubeconfig=" + etc("kwok.kubeconfig"), "--config=" + etc("kwok.yaml"), "--manage-all-nodes=true", "--node-ip=10.0.0.1"}
+		return []string{"--kubeconfig=" + etc("kwok.kubeconfig"), "--config=" + etc("kwok.yaml"), "--manage-all-nodes=true", "--node-ip=10.0.0.1",
+			// Without a Lease the node would count as lost after 50 s. 40 s is what the kubelet asks for.
+			"--node-lease-duration-seconds=40"}
 	}
 }
 
