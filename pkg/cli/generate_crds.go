@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -12,12 +11,11 @@ import (
 func crdsCommand() *cobra.Command {
 	o := &options{}
 	var definition crd.Options
-	var maxBytes int
 	cmd := &cobra.Command{
 		Use:   "crds",
 		Short: "Write the CustomResourceDefinitions of a Go package",
 		Long: `Write the CustomResourceDefinition of each kind in a Go package, from its types and markers. Descriptions within the types of
-Kubernetes are left out, so that kubectl apply can keep the definition in an annotation.`,
+Kubernetes are shortened or left out, so that kubectl apply can keep the definition in an annotation.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			header, err := o.header()
@@ -32,11 +30,6 @@ Kubernetes are left out, so that kubectl apply can keep the definition in an ann
 			writer := o.writer(cmd, "deploy/crds")
 			var problems []error
 			for _, file := range files {
-				if file.Compact > maxBytes {
-					problems = append(problems, fmt.Errorf("%s has %d bytes as compact JSON, more than %d (--max-bytes): "+
-						"kubectl apply keeps it in an annotation, which ends at 262144", file.Name, file.Compact, maxBytes))
-					continue
-				}
 				problems = append(problems, writer.Write(file.Name, file.YAML))
 			}
 			return errors.Join(problems...)
@@ -44,7 +37,7 @@ Kubernetes are left out, so that kubectl apply can keep the definition in an ann
 	}
 	cmd.Flags().StringVar(&definition.Dir, "api", "", "folder of the Go package with the kinds, for example pkg/apis/liberty/v1alpha1")
 	cmd.Flags().Int64Var(&definition.MaxNameLength, "max-name-length", 53, "longest metadata.name in characters; Helm allows release names 53")
-	cmd.Flags().IntVar(&maxBytes, "max-bytes", 240_000, "largest definition in bytes of compact JSON")
+	cmd.Flags().IntVar(&definition.MaxBytes, "max-bytes", 240_000, "largest definition in bytes of compact JSON")
 	if err := cmd.MarkFlagRequired("api"); err != nil {
 		panic(err) // the flag is defined above
 	}

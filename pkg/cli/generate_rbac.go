@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,11 +33,11 @@ create. The chart is rendered with many combinations of its values, and its temp
 				return err
 			}
 			if len(roles.Guessed) > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "rbac: the resource names of these kinds are guessed from the kind, check them: %s\n",
+				cmd.PrintErrf("rbac: the resource names of these kinds are guessed from the kind, check them: %s\n",
 					strings.Join(roles.Guessed, ", "))
 			}
 			if len(roles.Unreachable) > 0 {
-				fmt.Fprintf(cmd.ErrOrStderr(), "rbac: these kinds are cluster-scoped, so only the ClusterRole allows them: %s\n",
+				cmd.PrintErrf("rbac: these kinds are cluster-scoped, so only the ClusterRole allows them: %s\n",
 					strings.Join(roles.Unreachable, ", "))
 			}
 			writer := o.writer(cmd, "deploy")

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -155,16 +156,18 @@ func readIndex(location string) (*repo.IndexFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := os.CreateTemp("", "index-*.yaml")
+	// Helm reads an index from a file only.
+	dir, err := os.MkdirTemp("", "index-")
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(file.Name())
-	if _, err := data.WriteTo(file); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	if err := file.Close(); err != nil {
+	index, err := loadIndex(filepath.Join(dir, "index.yaml"), data.Bytes())
+	return index, errors.Join(err, os.RemoveAll(dir))
+}
+
+func loadIndex(file string, data []byte) (*repo.IndexFile, error) {
+	if err := os.WriteFile(file, data, 0o600); err != nil {
 		return nil, err
 	}
-	return repo.LoadIndexFile(file.Name())
+	return repo.LoadIndexFile(file)
 }

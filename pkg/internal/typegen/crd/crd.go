@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,6 +27,10 @@ type Options struct {
 	// MaxNameLength bounds metadata.name; Helm allows release names 53
 	// characters.
 	MaxNameLength int64
+	// MaxBytes bounds a definition as compact JSON. As much of the descriptions
+	// within the types of Kubernetes is kept as fits: all, their first sentences,
+	// or nothing.
+	MaxBytes int
 	// Header stands at the top of each file, as YAML comments.
 	Header string
 }
@@ -64,18 +69,34 @@ func Generate(ctx context.Context, o Options) ([]File, error) {
 	}
 	var files []File
 	for _, kind := range kindsOf(parser, metav1Package, root) {
-		definition, err := define(parser, root, kind)
-		if err != nil {
-			return nil, err
-		}
-		restrictName(definition, o.MaxNameLength)
-		file, err := write(definition, o.Header)
+		file, err := fit(parser, root, kind, o)
 		if err != nil {
 			return nil, err
 		}
 		files = append(files, file)
 	}
 	return files, nil
+}
+
+// fit writes the definition of a kind with as many descriptions as the limit
+// allows.
+func fit(parser *crd.Parser, root *loader.Package, kind schema.GroupKind, o Options) (File, error) {
+	var file File
+	for _, shorten := range []func(string) string{nil, firstSentence, nothing} {
+		definition, err := define(parser, root, kind, shorten)
+		if err != nil {
+			return File{}, err
+		}
+		restrictName(definition, o.MaxNameLength)
+		if file, err = write(definition, o.Header); err != nil {
+			return File{}, err
+		}
+		if file.Compact <= o.MaxBytes {
+			return file, nil
+		}
+	}
+	return File{}, fmt.Errorf("the definition of %s has %d bytes as compact JSON, even without the descriptions of Kubernetes' own "+
+		"types; at most %d are allowed, because kubectl apply keeps it in an annotation, which ends at 262144", kind, file.Compact, o.MaxBytes)
 }
 
 func load(ctx context.Context, dir string) (*loader.Package, error) {
@@ -110,20 +131,21 @@ func kindsOf(parser *crd.Parser, metav1Package, root *loader.Package) []schema.G
 }
 
 // define makes one definition. The first pass collects the schema of every type
-// that the kind reaches; then the types of Kubernetes lose their descriptions,
-// which are most of the size, and the second pass puts the rest together.
-func define(parser *crd.Parser, root *loader.Package, kind schema.GroupKind) (*apiextensionsv1.CustomResourceDefinition, error) {
+// that the kind reaches; then the descriptions in the types of Kubernetes, which
+// are most of the size, are shortened, and the second pass puts the rest
+// together.
+func define(parser *crd.Parser, root *loader.Package, kind schema.GroupKind, shorten func(string) string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	parser.NeedFlattenedSchemaFor(crd.TypeIdent{Package: root, Name: kind.Kind})
-	for ident, props := range parser.Schemata {
-		if fromKubernetes(ident) {
-			dropDescriptions(&props)
-			parser.Schemata[ident] = props
-		}
-	}
 	second := newParser(parser.Collector.Registry)
 	second.Collector, second.Checker = parser.Collector, parser.Checker
 	second.NeedPackage(root)
-	second.Schemata = parser.Schemata
+	for ident, props := range parser.Schemata {
+		props = *props.DeepCopy()
+		if shorten != nil && fromKubernetes(ident) {
+			describe(&props, shorten)
+		}
+		second.Schemata[ident] = props
+	}
 	second.NeedCRDFor(kind, nil)
 	if err := packageErrors(root); err != nil {
 		return nil, fmt.Errorf("making the definition of %s: %w", kind, err)
@@ -139,21 +161,35 @@ func fromKubernetes(ident crd.TypeIdent) bool {
 	return strings.HasPrefix(loader.NonVendorPath(ident.Package.PkgPath), "k8s.io/") && ident.Name != "TypeMeta"
 }
 
-func dropDescriptions(props *apiextensionsv1.JSONSchemaProps) {
-	props.Description = ""
+// describe changes every description in a schema.
+func describe(props *apiextensionsv1.JSONSchemaProps, change func(string) string) {
+	props.Description = change(props.Description)
 	for name, property := range props.Properties {
-		dropDescriptions(&property)
+		describe(&property, change)
 		props.Properties[name] = property
 	}
 	for i := range props.AllOf {
-		dropDescriptions(&props.AllOf[i])
+		describe(&props.AllOf[i], change)
 	}
 	if props.Items != nil && props.Items.Schema != nil {
-		dropDescriptions(props.Items.Schema)
+		describe(props.Items.Schema, change)
 	}
 	if props.AdditionalProperties != nil && props.AdditionalProperties.Schema != nil {
-		dropDescriptions(props.AdditionalProperties.Schema)
+		describe(props.AdditionalProperties.Schema, change)
 	}
+}
+
+func nothing(string) string { return "" }
+
+// sentenceEnd is a full stop at the end of a line or before a capital, so that
+// one after an abbreviation is none; or an empty line.
+var sentenceEnd = regexp.MustCompile(`\.(\n|\s+\p{Lu}|$)|\n\n`)
+
+func firstSentence(description string) string {
+	if end := sentenceEnd.FindStringIndex(description); end != nil {
+		description = description[:end[0]] + "."
+	}
+	return strings.ReplaceAll(strings.TrimSpace(description), "\n", " ")
 }
 
 // packageErrors joins what went wrong in a package and those it imports. Type

@@ -21,7 +21,7 @@ func markersOf(kind typegen.TypeKind, c typegen.Constraints) []string {
 	if len(c.Enum) > 0 {
 		values := make([]string, len(c.Enum))
 		for i, value := range c.Enum {
-			values[i] = strconv.Quote(value) // the parser takes no empty raw string
+			values[i] = escape(value)
 		}
 		markers = append(markers, prefix+"Enum={"+strings.Join(values, ",")+"}")
 	}
@@ -79,12 +79,17 @@ func listMarker(t typegen.Type) []string {
 	return nil
 }
 
-// quote writes a string as markers read it.
+// quote writes a string as markers read it. gofmt would turn two quotes of a
+// kind in a row into a typographic one, so the second of them is escaped.
 func quote(s string) string {
-	if !strings.Contains(s, "`") {
+	if !strings.ContainsAny(s, "`\n") && !strings.Contains(s, "''") && s != "" {
 		return "`" + s + "`"
 	}
-	return strconv.Quote(s)
+	return escape(s)
+}
+
+func escape(s string) string {
+	return strings.NewReplacer("''", `'\x27`, "``", "`\\x60").Replace(strconv.Quote(s))
 }
 
 // defaultLine tells what the chart does when the value is left out. Empty
