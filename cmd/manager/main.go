@@ -5,6 +5,8 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"log"
 	"os"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,6 +31,8 @@ func main() {
 		return
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&opts.zap)))
+	// Helm tells the standard logger of conflicting values, with the values.
+	log.SetOutput(io.Discard)
 	if err := run(opts); err != nil {
 		ctrl.Log.Error(err, "The operator cannot go on")
 		os.Exit(1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,7 +70,7 @@ const eventBytes = 1024
 
 func cut(s string) string {
 	if len(s) > eventBytes {
-		return s[:eventBytes-3] + "..."
+		return strings.ToValidUTF8(s[:eventBytes-3], "") + "..."
 	}
 	return s
 }
