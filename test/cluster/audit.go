@@ -150,7 +150,7 @@ func (c *Cluster) readAudit(ctx context.Context, since Mark) (content []byte, en
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading the audit log: %w", err)
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close()
 	if _, err := file.Seek(since.offset, io.SeekStart); err != nil {
 		return nil, 0, fmt.Errorf("reading the audit log: %w", err)
 	}

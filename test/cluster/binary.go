@@ -93,8 +93,8 @@ func sourceKey(source string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	h := sha256.New()
-	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH, buildArgs(""))
+	h := sha256.New() // never fails to write
+	_, _ = fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH, buildArgs(""))
 	for _, file := range append(files, filepath.Join(source, "go.mod"), filepath.Join(source, "go.sum")) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
@@ -103,7 +103,7 @@ func sourceKey(source string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(h, "%s %d\n%s", filepath.Base(file), len(content), content)
+		_, _ = fmt.Fprintf(h, "%s %d\n%s", filepath.Base(file), len(content), content)
 	}
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
@@ -117,7 +117,7 @@ func buildArgs(output string) []string {
 		"gitVersion=" + Version, "gitMajor=" + major, "gitMinor=" + minor,
 		"gitTreeState=clean", "gitCommit=" + Version, "buildDate=1970-01-01T00:00:00Z",
 	} {
-		ldflags += " -X k8s.io/component-base/version." + stamp
+		ldflags += " -X k8s.io/component-base/version." + stamp + " -X k8s.io/client-go/pkg/version." + stamp
 	}
 	// An explicit -mod beats one in GOFLAGS, where a vendored build of the main module may have put another.
 	return []string{"build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=" + ldflags, "-o", output, "."}
@@ -131,6 +131,7 @@ func executable(path string) bool {
 // build compiles source into path, which appears only when it is whole.
 func build(ctx context.Context, source, path string, report *reporter) error {
 	report.begin("building the Kubernetes " + Version + " control plane, once for this machine (6 to 10 minutes, 600 MB of modules)")
+	report.step("starting")
 	partial := fmt.Sprintf("%s.%d", path, os.Getpid())
 	defer os.Remove(partial) //nolint:errcheck // gone already when all went well
 	cmd := exec.CommandContext(ctx, "go", buildArgs(partial)...)

@@ -41,11 +41,8 @@ func eventually(t *testing.T, what string, condition func(context.Context) error
 	defer cancel()
 	var last error
 	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		if err := condition(ctx); err != nil {
-			last = err
-			return false, nil
-		}
-		return true, nil
+		last = condition(ctx)
+		return last == nil, nil
 	})
 	if err != nil {
 		t.Fatalf("%s: %v; last: %v", what, err, last)

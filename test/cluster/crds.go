@@ -106,7 +106,7 @@ func readCRDFile(path string) (definitions []apiextensionsv1.CustomResourceDefin
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close()
 	documents := yamlutil.NewYAMLReader(bufio.NewReader(file))
 	for {
 		document, err := documents.Read()

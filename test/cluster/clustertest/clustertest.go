@@ -56,7 +56,7 @@ func Run(m *testing.M, options cluster.Options) int {
 	}
 	defer context.AfterFunc(ctx, func() { // interrupted: leave nothing behind
 		stop(false)
-		os.Exit(1)
+		os.Exit(1) //nolint:forbidigo // the tests that run cannot be told to end
 	})()
 	code := m.Run()
 	stop(code != 0)

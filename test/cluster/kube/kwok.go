@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/kwok/pkg/config"
 	kwok "sigs.k8s.io/kwok/pkg/kwok/cmd"
@@ -19,14 +17,14 @@ func runKwok() int {
 	ctx, _ := log.InitFlags(signals.SetupSignalContext(), global)
 	ctx, err := config.InitFlags(ctx, global)
 	if err != nil {
-		return fail(os.Stderr, "kwok", err)
+		return fail("kwok", err)
 	}
 	command := kwok.NewCommand(ctx)
 	// A version would make cobra add --version, which Kubernetes' packages have already put into the global flags.
 	command.Version = ""
 	command.PersistentFlags().AddFlagSet(global)
 	if err := command.ExecuteContext(ctx); err != nil {
-		return fail(os.Stderr, "kwok", err)
+		return fail("kwok", err)
 	}
 	return 0
 }

@@ -7,7 +7,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -76,8 +75,8 @@ func runKubectl() int {
 	return 0
 }
 
-// fail reports an applet's own failure the way every applet does: one line on w, status 1.
-func fail(w io.Writer, applet string, err error) int {
-	fmt.Fprintf(w, "%s: %v\n", applet, err)
+// fail reports an applet's own failure the way every applet does: one line on stderr, status 1.
+func fail(applet string, err error) int {
+	fmt.Fprintf(os.Stderr, "%s: %v\n", applet, err)
 	return 1
 }

@@ -27,10 +27,10 @@ const verboseVariable = "REGISTRY_LOG"
 // runRegistry serves the registry that the configuration file named by the only argument describes, until it is killed.
 func runRegistry() int {
 	if len(os.Args) != 2 {
-		return fail(os.Stderr, "registry", errors.New("usage: registry CONFIG.yml"))
+		return fail("registry", errors.New("usage: registry CONFIG.yml"))
 	}
 	if err := serveRegistry(context.Background(), os.Args[1]); err != nil {
-		return fail(os.Stderr, "registry", err)
+		return fail("registry", err)
 	}
 	return 0
 }

@@ -25,7 +25,7 @@ func startTime(pid int) (string, error) {
 	}
 	// The second field is the name in parentheses and may hold anything; what follows the last one has no surprises.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	const state, start = 3 - 3, 22 - 3 // proc(5) counts from 1 and the first two are cut off
+	const state, start = 0, 22 - 3 // proc(5) counts from 1, and state is its field 3, the first after the name
 	if len(fields) <= start {
 		return "", fmt.Errorf("process %d: its stat has only %d fields", pid, len(fields))
 	}

@@ -243,7 +243,7 @@ func (p *Process) tail() string {
 	if err != nil {
 		return ""
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	size := int64(0)
 	if info, err := f.Stat(); err == nil {
 		size = info.Size()

@@ -115,8 +115,10 @@ func TestChildEndsWithItsParentUnlessDetached(t *testing.T) {
 			if !survives {
 				limit = time.Now().Add(10 * time.Second)
 			}
+			tick := time.NewTicker(5 * time.Millisecond)
+			defer tick.Stop()
 			for child.Running() && time.Now().Before(limit) {
-				time.Sleep(5 * time.Millisecond)
+				<-tick.C
 			}
 			if child.Running() != survives {
 				t.Errorf("child runs without its parent: %t; want %t", child.Running(), survives)
