@@ -49,6 +49,7 @@ func (o *options) addChartFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.chart.Location, "chart", "", "chart: folder, .tgz, URL of a chart repository, or oci://registry/repository/chart")
 	flags.StringVar(&o.chart.Name, "chart-name", "", "name of the chart in its repository, when that holds several")
 	flags.StringVar(&o.chart.Version, "chart-version", "", "version of the chart in its repository or registry (default the newest)")
+	flags.BoolVar(&o.chart.PlainHTTP, "plain-http", false, "talk to the registry of an oci:// chart without TLS")
 	flags.StringVar(&o.gvk.Group, "group", "", "API group of the kind, for example liberty.ibm.com")
 	flags.StringVar(&o.gvk.Version, "version", "v1alpha1", "API version of the kind")
 	flags.StringVar(&o.gvk.Kind, "kind", "", "kind of the resource, for example LibertyApp")

@@ -29,6 +29,8 @@ type Ref struct {
 	Name string
 	// Version of the chart in a repository or registry; the newest when empty.
 	Version string
+	// PlainHTTP talks to a registry without TLS.
+	PlainHTTP bool
 }
 
 // Local is a chart on disk.
@@ -53,15 +55,15 @@ func (l *Local) Close() error {
 func Fetch(ref Ref) (*Local, error) {
 	switch {
 	case registry.IsOCI(ref.Location):
-		return download(ref.Location, ref.Version)
+		return download(ref, ref.Location)
 	case isWeb(ref.Location) && isArchive(ref.Location):
-		return download(ref.Location, "")
+		return download(ref, ref.Location)
 	case isWeb(ref.Location):
 		location, err := findInRepository(ref)
 		if err != nil {
 			return nil, err
 		}
-		return download(location, "")
+		return download(ref, location)
 	}
 	if _, err := os.Stat(ref.Location); err != nil {
 		return nil, fmt.Errorf("the chart %s is no folder or file here, nor an https:// or oci:// address: %w", ref.Location, err)
@@ -79,21 +81,25 @@ func isArchive(location string) bool {
 }
 
 // download fetches one archive into a temporary folder.
-func download(location, version string) (*Local, error) {
+func download(ref Ref, location string) (*Local, error) {
 	dir, err := os.MkdirTemp("", "chart-")
 	if err != nil {
 		return nil, fmt.Errorf("fetching the chart %s: %w", location, err)
 	}
 	local := &Local{temporary: dir}
-	if local.Path, err = downloadTo(dir, location, version); err != nil {
+	if local.Path, err = downloadTo(dir, ref, location); err != nil {
 		return nil, errors.Join(fmt.Errorf("fetching the chart %s: %w", location, err), local.Close())
 	}
 	return local, nil
 }
 
-func downloadTo(dir, location, version string) (string, error) {
+func downloadTo(dir string, ref Ref, location string) (string, error) {
 	settings := cli.New()
-	client, err := registry.NewClient(registry.ClientOptCredentialsFile(settings.RegistryConfig), registry.ClientOptWriter(io.Discard))
+	options := []registry.ClientOption{registry.ClientOptCredentialsFile(settings.RegistryConfig), registry.ClientOptWriter(io.Discard)}
+	if ref.PlainHTTP {
+		options = append(options, registry.ClientOptPlainHTTP())
+	}
+	client, err := registry.NewClient(options...)
 	if err != nil {
 		return "", err
 	}
@@ -106,8 +112,10 @@ func downloadTo(dir, location, version string) (string, error) {
 		RepositoryCache:  settings.RepositoryCache,
 		ContentCache:     settings.ContentCache,
 	}
+	version := ""
 	if registry.IsOCI(location) {
-		d.Options = []getter.Option{getter.WithRegistryClient(client)}
+		d.Options = []getter.Option{getter.WithRegistryClient(client), getter.WithPlainHTTP(ref.PlainHTTP)}
+		version = ref.Version
 	}
 	file, _, err := d.DownloadTo(location, version, dir)
 	return file, err
