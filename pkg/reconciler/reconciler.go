@@ -64,6 +64,10 @@ func New(opts ...Option) (*Reconciler, error) {
 	return r, nil
 }
 
+// recordTimeout bounds the write of the status at the end of a pass, and with it
+// how long that may delay an orderly stop.
+const recordTimeout = 10 * time.Second
+
 // Reconcile is one pass over one resource.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	obj := &unstructured.Unstructured{}
@@ -83,7 +87,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
 	after, err := r.run(ctx, pass)
-	later, werr := r.write(ctx, pass)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		// The operator stops in the middle of it: the next one resumes as after a crash.
+		return reconcile.Result{}, nil
+	}
+	// What was done goes on record also when the operator is told to stop meanwhile.
+	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	later, werr := r.write(record, pass)
 	if werr != nil {
 		return reconcile.Result{}, errors.Join(err, werr)
 	}
