@@ -240,7 +240,7 @@ func TestFieldsOfOthersAreLeftAlone(t *testing.T) {
 	b.awaitDrift(entry, "")
 
 	changed := obj.DeepCopy()
-	unstructured.SetNestedField(changed.Object, int64(7), "spec", "revisionHistoryLimit")
+	changed.Object["spec"].(map[string]any)["revisionHistoryLimit"] = int64(7)
 	b.apply(changed, entry.UID)
 	got := b.get(obj)
 	replicas, _, _ := unstructured.NestedInt64(got.Object, "spec", "replicas")
@@ -446,7 +446,7 @@ func TestTheCacheKnowsWhatWasJustApplied(t *testing.T) {
 	obj := b.wanted(deployment)
 	b.use(obj.GroupVersionKind())
 	for generation := range 5 {
-		unstructured.SetNestedField(obj.Object, int64(generation+2), "spec", "revisionHistoryLimit")
+		obj.Object["spec"].(map[string]any)["revisionHistoryLimit"] = int64(generation + 2)
 		entry := b.apply(obj, "")
 		observed, exists := b.cache.Get(entry)
 		if drift, is := apply.Drifted(entry, observed, exists); is {

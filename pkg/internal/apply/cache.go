@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"time"
 	"unique"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 )
@@ -89,7 +89,7 @@ func NewCache(cfg *rest.Config, opts CacheOptions) (*Cache, error) {
 	}
 	return &Cache{
 		opts: opts, selector: selector, whole: whole, metadata: partial,
-		kinds:     newKinds(opts.Mapper, time.Now),
+		kinds:     newKinds(opts.Mapper, clock.RealClock{}),
 		informers: map[schema.GroupKind]*informer{}, uses: map[ownerRef][]schema.GroupKind{},
 	}, nil
 }

@@ -290,3 +290,17 @@ func TestALongMessageIsCut(t *testing.T) {
 		return nil
 	})
 }
+
+// What happens while the API server is away is seen when it is back.
+func TestTheWatchSurvivesARestartOfTheAPIServer(t *testing.T) {
+	controlPlane := clustertest.Cluster(t)
+	b := newBench(t, options{})
+	obj, entry := b.install("{apiVersion: v1, kind: ConfigMap, metadata: {name: app}, data: {a: b}}")
+	b.awaitDrift(entry, "")
+	if err := controlPlane.Restart(t.Context(), "kube-apiserver"); err != nil {
+		t.Fatal(err)
+	}
+	b.patch(obj, `{"data":{"a":"x"}}`)
+	b.awaitDrift(entry, apply.DriftModified)
+	b.expectHealed(obj, entry, entry.UID)
+}

@@ -35,18 +35,14 @@ func (r request) explain(err error) error {
 	clean := r.clean(status)
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return &TerminatingError{Object: r.key, err: clean}
+		return &answerError{fmt.Sprintf("cannot %s: its namespace is being deleted", r), clean}
 	case denied(status):
 		return &DeniedError{Object: r.key, Reason: clean.ErrStatus.Message, err: clean}
 	case apierrors.IsForbidden(err):
 		return r.forbidden(status, clean)
-	case apierrors.IsNotFound(err) && (status.Details == nil || status.Details.Name == ""):
-		return &NoKindError{GVK: r.mapping.GroupVersionKind}
-	case apierrors.IsNotFound(err) && status.Details.Kind == "namespaces" && r.key.Kind != "Namespace":
-		return &answerError{fmt.Sprintf("cannot %s: its namespace does not exist", r), clean}
-	case apierrors.IsConflict(err) && strings.Contains(strings.ToLower(status.Message), "uid"):
-		return &GoneError{Object: r.key, err: clean}
-	case apierrors.IsInvalid(err) && otherUID(status):
+	case apierrors.IsNotFound(err):
+		return r.notFound(status, clean)
+	case otherUID(status):
 		return &GoneError{Object: r.key, err: clean}
 	case apierrors.IsInvalid(err):
 		return r.invalid(status, clean)
@@ -56,9 +52,25 @@ func (r request) explain(err error) error {
 	return fmt.Errorf("cannot %s: %w", r, clean)
 }
 
-// otherUID recognises the answer to an apply with the uid of an object that was
-// replaced; of one that is gone the answer is a conflict.
+// notFound tells a missing object from a missing namespace and a missing kind,
+// of which the server does not even know a name.
+func (r request) notFound(status metav1.Status, clean *apierrors.StatusError) error {
+	switch {
+	case status.Details == nil || status.Details.Name == "":
+		return &NoKindError{GVK: r.mapping.GroupVersionKind}
+	case status.Details.Kind == "namespaces" && r.key.Kind != "Namespace":
+		return &answerError{fmt.Sprintf("cannot %s: its namespace does not exist", r), clean}
+	}
+	return fmt.Errorf("cannot %s: %w", r, clean)
+}
+
+// otherUID recognises the answer to a request with the uid of an object that
+// is gone or was replaced: a conflict, but for the apply to a replacement, which
+// is told that a uid cannot be changed.
 func otherUID(status metav1.Status) bool {
+	if status.Reason == metav1.StatusReasonConflict {
+		return strings.Contains(strings.ToLower(status.Message), "uid")
+	}
 	return status.Details != nil && slices.ContainsFunc(status.Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 

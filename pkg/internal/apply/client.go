@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 )
@@ -65,7 +66,7 @@ func NewClient(cfg *rest.Config, httpClient *http.Client, mapper meta.RESTMapper
 	if err != nil {
 		return nil, fmt.Errorf("making a client for the API server: %w", err)
 	}
-	return &Client{rest: client, whole: whole, kinds: newKinds(mapper, time.Now)}, nil
+	return &Client{rest: client, whole: whole, kinds: newKinds(mapper, clock.RealClock{})}, nil
 }
 
 // unlimited copies cfg without the client-side rate limit.

@@ -2,6 +2,7 @@ package apply_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -165,9 +167,9 @@ func (b *bench) resource(obj *unstructured.Unstructured) dynamic.ResourceInterfa
 }
 
 // patch is somebody else changing the object with a merge patch.
-func (b *bench) patch(obj *unstructured.Unstructured, patch string, subresources ...string) *unstructured.Unstructured {
+func (b *bench) patch(obj *unstructured.Unstructured, patch string, subresources ...string) {
 	b.Helper()
-	return must(b.resource(obj).Patch(b.Context(), obj.GetName(), types.MergePatchType, []byte(patch),
+	must(b.resource(obj).Patch(b.Context(), obj.GetName(), types.MergePatchType, []byte(patch),
 		metav1.PatchOptions{FieldManager: "somebody"}, subresources...))(b.T)
 }
 
@@ -183,10 +185,14 @@ func (b *bench) delete(obj *unstructured.Unstructured) {
 		b.Fatal(err)
 	}
 	await(b.T, "the deletion of "+obj.GetName(), func() error {
-		if _, err := b.resource(obj).Get(b.Context(), obj.GetName(), metav1.GetOptions{}); err == nil {
-			return fmt.Errorf("it still exists")
+		_, err := b.resource(obj).Get(b.Context(), obj.GetName(), metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err == nil:
+			return errors.New("it still exists")
 		}
-		return nil
+		return err
 	})
 }
 
@@ -230,7 +236,7 @@ func (b *bench) settle(like *unstructured.Unstructured) {
 	entry := apply.Entry(marked)
 	await(b.T, "the watch", func() error {
 		if _, exists := b.cache.Get(entry); !exists {
-			return fmt.Errorf("the marker was not seen")
+			return errors.New("the marker was not seen")
 		}
 		return nil
 	})
@@ -240,16 +246,13 @@ func (b *bench) settle(like *unstructured.Unstructured) {
 // await polls until check returns nil.
 func await(t *testing.T, what string, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s: %v", patience, what, err)
-		}
-		time.Sleep(5 * time.Millisecond)
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("waited %v for %s: %v", patience, what, last)
 	}
 }
 

@@ -289,9 +289,12 @@ spec:
 	b.awaitDrift(entry, "")
 	b.delete(crd)
 	b.awaitDrift(entry, apply.DriftDeleted)
-	if _, err := b.client.Apply(t.Context(), obj, ""); !errors.As(err, &noKind) {
-		t.Errorf("error %v once the kind is gone, want a NoKindError", err)
-	}
+	await(t, "the API server to know that the kind is gone", func() error {
+		if _, err := b.client.Apply(t.Context(), obj, ""); !errors.As(err, &noKind) {
+			return fmt.Errorf("error %w, want a NoKindError", err)
+		}
+		return nil
+	})
 	gone, err := b.client.Delete(t.Context(), entry, b.owner)
 	if !gone && !errors.As(err, &noKind) {
 		t.Errorf("deleting what went with its kind: %v, %v", gone, err)

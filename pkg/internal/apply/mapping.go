@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 )
@@ -21,7 +22,7 @@ const missingFor = 500 * time.Millisecond
 // a moment which it did not find.
 type kinds struct {
 	mapper meta.RESTMapper
-	now    func() time.Time
+	clock  clock.PassiveClock
 
 	mu      sync.Mutex
 	missing map[schema.GroupVersionKind]absence
@@ -32,8 +33,8 @@ type absence struct {
 	err   *NoKindError
 }
 
-func newKinds(mapper meta.RESTMapper, now func() time.Time) *kinds {
-	return &kinds{mapper: mapper, now: now, missing: map[schema.GroupVersionKind]absence{}}
+func newKinds(mapper meta.RESTMapper, clock clock.PassiveClock) *kinds {
+	return &kinds{mapper: mapper, clock: clock, missing: map[schema.GroupVersionKind]absence{}}
 }
 
 // mapping returns a *NoKindError when the cluster does not have the kind in
@@ -42,7 +43,7 @@ func (k *kinds) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) 
 	k.mu.Lock()
 	known, ok := k.missing[gvk]
 	k.mu.Unlock()
-	if ok && k.now().Before(known.until) {
+	if ok && k.clock.Now().Before(known.until) {
 		return nil, known.err
 	}
 	mapping, err := k.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
@@ -59,7 +60,7 @@ func (k *kinds) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) 
 	missing := &NoKindError{GVK: gvk, Served: k.served(gvk.GroupKind())}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.missing[gvk] = absence{until: k.now().Add(missingFor), err: missing}
+	k.missing[gvk] = absence{until: k.clock.Now().Add(missingFor), err: missing}
 	return nil, missing
 }
 
