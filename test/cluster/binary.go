@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Version is the Kubernetes version of the control plane; kube/go.mod pins it.
@@ -44,6 +45,8 @@ func Binary(ctx context.Context, progress io.Writer) (string, error) {
 	}
 	path := filepath.Join(cache, "kube-"+key)
 	if executable(path) {
+		now := time.Now()
+		_ = os.Chtimes(path, now, now) // for prune; somebody else's cache may be read-only
 		return path, nil
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
@@ -66,7 +69,19 @@ func Binary(ctx context.Context, progress io.Writer) (string, error) {
 	if err := build(ctx, source, path, report); err != nil {
 		return "", err
 	}
+	prune(cache)
 	return path, nil
+}
+
+// prune removes binaries (160 MB each) that nobody has asked for in a month: of sources that are long gone.
+func prune(cache string) {
+	const unused = 30 * 24 * time.Hour
+	files, _ := filepath.Glob(filepath.Join(cache, "kube-*")) // fails only for a bad pattern
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil && time.Since(info.ModTime()) > unused {
+			_ = os.Remove(file) // the next build tries again
+		}
+	}
 }
 
 // sourceDir finds the module in ./kube from the working directory. Embedding would need no search, but Go embeds no

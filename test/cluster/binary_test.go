@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func write(t *testing.T, path, content string) {
@@ -108,6 +110,26 @@ func TestBuildOutputBecomesProgress(t *testing.T) {
 		if report.doing != step.want {
 			t.Errorf("after %q: %q; want %q", step.write, report.doing, step.want)
 		}
+	}
+}
+
+func TestBinariesUnusedForAMonthArePruned(t *testing.T) {
+	cache := t.TempDir()
+	for name, age := range map[string]time.Duration{"kube-old": 31 * 24 * time.Hour, "kube-new": 29 * 24 * time.Hour, "other": 400 * 24 * time.Hour} {
+		path := filepath.Join(cache, name)
+		write(t, path, "")
+		then := time.Now().Add(-age)
+		if err := os.Chtimes(path, then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prune(cache)
+	left, err := filepath.Glob(filepath.Join(cache, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{filepath.Join(cache, "kube-new"), filepath.Join(cache, "other")}, left); diff != "" {
+		t.Error(diff)
 	}
 }
 
