@@ -33,7 +33,8 @@ func (m *Manager) deploy(ctx context.Context, rel *Release, d *desired, action A
 		m.recordFailure(ctx, rel, d, entries)
 		return err
 	}
-	if err := m.supersede(ctx, rel, old, d.payload.Revision); err != nil {
+	m.archive(rel, d.payload.Revision)
+	if err := m.supersede(ctx, rel, old); err != nil {
 		return err
 	}
 	m.recordSuccess(rel, d, entries, action, reason)

@@ -94,6 +94,11 @@ func (m *Manager) finish(rel *Release, d *desired, revision int64) error {
 			return err
 		}
 	}
+	for _, hook := range d.hooks {
+		if err := rel.Inputs.Transform(hook.Object); err != nil {
+			return err
+		}
+	}
 	apply.Sort(d.objects)
 	manifest, err := storage.EncodeManifest(d.objects)
 	if err != nil {

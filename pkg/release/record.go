@@ -17,7 +17,6 @@ func manifestDigest(manifest string) string { return chart.Digest(manifest) }
 
 // recordSuccess notes a revision that is in place.
 func (m *Manager) recordSuccess(rel *Release, d *desired, entries []releasev1alpha1.InventoryEntry, action Action, reason string) {
-	m.archive(rel, d.payload.Revision)
 	rel.Status.Release = m.record(rel, d, releasev1alpha1.StateDeployed)
 	rel.Status.Release.Reason = reason
 	rel.Status.Inventory = entries
@@ -66,18 +65,15 @@ func (m *Manager) record(rel *Release, d *desired, state releasev1alpha1.State) 
 	return record
 }
 
-// archive moves the current revision into the history.
+// archive puts the current revision into the history, once, before the next one
+// becomes the current.
 func (m *Manager) archive(rel *Release, next int64) {
-	r := rel.Status.Release
-	if r == nil || r.Revision == next {
+	r, history := rel.Status.Release, rel.Status.History
+	if r == nil || r.Revision == next || len(history) > 0 && history[0].Revision == r.Revision {
 		return
 	}
-	state := releasev1alpha1.StateSuperseded
-	if r.State == releasev1alpha1.StateFailed {
-		state = releasev1alpha1.StateFailed
-	}
-	rel.Status.History = slices.Insert(rel.Status.History, 0, releasev1alpha1.HistoryEntry{
-		Revision: r.Revision, State: state, ChartVersion: r.Chart.Version, Deployed: r.LastDeployed, Reason: r.Reason,
+	rel.Status.History = slices.Insert(history, 0, releasev1alpha1.HistoryEntry{
+		Revision: r.Revision, State: r.State, ChartVersion: r.Chart.Version, Deployed: r.LastDeployed, Reason: r.Reason,
 	})
 }
 
@@ -91,26 +87,37 @@ func (m *Manager) held(rel *Release) *storage.Payload {
 	return nil
 }
 
-// supersede marks the stored payload of the current revision, for helm history.
-// old is that payload, or nil to read it.
-func (m *Manager) supersede(ctx context.Context, rel *Release, old *storage.Payload, by int64) error {
-	r := rel.Status.Release
-	if r == nil || r.Revision == by || r.State != releasev1alpha1.StateDeployed {
-		return nil
+// supersede marks what was deployed before, in the history and, for helm
+// history, in the store. Behind failed revisions there may be an older one. old
+// is the payload of the last revision if it is at hand.
+func (m *Manager) supersede(ctx context.Context, rel *Release, old *storage.Payload) error {
+	for i := range rel.Status.History {
+		entry := &rel.Status.History[i]
+		if entry.State != releasev1alpha1.StateDeployed {
+			continue
+		}
+		if err := m.markSuperseded(ctx, rel, entry.Revision, old); err != nil {
+			return fmt.Errorf("marking revision %d of release %s as superseded: %w", entry.Revision, rel.Owner.ReleaseName, err)
+		}
+		entry.State = releasev1alpha1.StateSuperseded
 	}
-	if old == nil {
-		stored, err := m.Store.Get(ctx, rel.Owner.ReleaseNamespace, r.Name, r.Revision)
+	return nil
+}
+
+func (m *Manager) markSuperseded(ctx context.Context, rel *Release, revision int64, old *storage.Payload) error {
+	if old == nil || old.Revision != revision {
+		stored, err := m.Store.Get(ctx, rel.Owner.ReleaseNamespace, rel.Owner.ReleaseName, revision)
 		if lost(err) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("reading revision %d of release %s: %w", r.Revision, r.Name, err)
+			return err
 		}
 		old = stored
 	}
 	old.Status = releasev1alpha1.StateSuperseded
 	if err := m.Store.Update(ctx, old); err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return fmt.Errorf("marking revision %d of release %s as superseded: %w", r.Revision, r.Name, err)
+		return err
 	}
 	return nil
 }
