@@ -35,7 +35,7 @@ func (r request) explain(err error) error {
 	clean := r.clean(status)
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return &answerError{fmt.Sprintf("cannot %s: its namespace is being deleted", r), clean}
+		return &TerminatingError{Object: r.key, err: clean}
 	case denied(status):
 		return &DeniedError{Object: r.key, Reason: clean.ErrStatus.Message, err: clean}
 	case apierrors.IsForbidden(err):

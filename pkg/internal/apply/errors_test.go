@@ -212,8 +212,9 @@ func TestMissingAndLeavingNamespaces(t *testing.T) {
 		}
 	})
 	_, err = b.client.Apply(t.Context(), b.wanted("{apiVersion: v1, kind: ConfigMap, metadata: {name: app, namespace: NAMESPACE-leaving}}"), "")
-	if err == nil || apply.Terminal(err) {
-		t.Fatalf("error %v, want one that is worth another try", err)
+	var terminating *apply.TerminatingError
+	if !errors.As(err, &terminating) || apply.Terminal(err) {
+		t.Fatalf("error %v, want a TerminatingError that is worth another try", err)
 	}
 	expectMessage(t, err, "its namespace is being deleted")
 }
