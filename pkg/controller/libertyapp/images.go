@@ -74,11 +74,11 @@ func (i *images) Prepare(ctx context.Context, pass *reconciler.Pass) (reconciler
 	if err := i.follow(ctx, p, p.follows()); err != nil {
 		return nil, err
 	}
-	i.force(p)
 	if pass.Installed() {
 		p.learn(pass.Status.Images)
 		p.noteResolved(pass.Status.Images)
 	}
+	i.force(p)
 	for _, entry := range pass.Status.Images {
 		if p.wish.follows(entry.Image) && (entry.Pinned != "" || entry.LastChanged != nil) {
 			p.pins[entry.Image] = entry.Digest
