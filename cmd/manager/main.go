@@ -4,6 +4,8 @@
 package main
 
 import (
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -22,8 +24,11 @@ var version = "dev"
 
 func main() {
 	opts, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "manager:", err)
+		fmt.Fprintf(os.Stderr, "manager: %v; --help lists the flags\n", err)
 		os.Exit(2)
 	}
 	if opts.version {

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/jkwong888/go-helm-operator/pkg/reconciler"
@@ -38,10 +41,11 @@ type options struct {
 }
 
 // parse reads flags and environment; its errors are for whoever starts the
-// operator.
+// operator. It answers --help itself and returns flag.ErrHelp.
 func parse(args []string) (*options, error) {
-	o := &options{namespaces: namespaces(os.Getenv(watchNamespaceEnv))}
+	o := &options{}
 	fs := flag.NewFlagSet("manager", flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // main says what is wrong, once and without the list of all flags
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "the kubeconfig file; default: $KUBECONFIG, the Pod's ServiceAccount, ~/.kube/config")
 	fs.StringVar(&o.watchesFile, "watches-file", "./watches.yaml", "the file that says which kinds to run from which charts")
 	fs.BoolVar(&o.leaderElect, "leader-elect", false, "let only one of several operators act, by a Lease")
@@ -57,7 +61,15 @@ func parse(args []string) (*options, error) {
 	fs.BoolVar(&o.secretsInStatus, "allow-secrets-in-status", false, "with --release-storage=status: also keep releases that render Secrets, readable to all who may read the resource")
 	fs.BoolVar(&o.version, "version", false, "print the version and exit")
 	o.zap.BindFlags(fs)
-	if err := fs.Parse(args); err != nil {
+	err := fs.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fs.SetOutput(os.Stdout)
+		fs.Usage()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.namespaces, err = namespaces(os.Getenv(watchNamespaceEnv)); err != nil {
 		return nil, err
 	}
 	return o, o.check(fs)
@@ -71,18 +83,33 @@ func (o *options) check(fs *flag.FlagSet) error {
 		return errors.New("--max-concurrent-reconciles must be at least 1")
 	case o.imagePollInterval < 30*time.Second:
 		return errors.New("--image-poll-interval must be at least 30s")
+	case o.releaseStorage != reconciler.StorageSecret && o.releaseStorage != reconciler.StorageStatus:
+		return fmt.Errorf("--release-storage must be %s or %s, not %q", reconciler.StorageSecret, reconciler.StorageStatus, o.releaseStorage)
 	case o.metricsRequireRBAC && !o.metricsSecure:
 		return errors.New("--metrics-require-rbac needs --metrics-secure: tokens must not travel in the clear")
 	}
 	return nil
 }
 
-func namespaces(list string) []string {
+// namespaces splits a list, sorted and each once. Only an empty list means all:
+// "," is what "$A,$B" makes of unset variables, and must not widen the rights.
+func namespaces(list string) ([]string, error) {
+	if strings.TrimSpace(list) == "" {
+		return nil, nil
+	}
 	var out []string
 	for name := range strings.SplitSeq(list, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			out = append(out, name)
+		if name = strings.TrimSpace(name); name == "" {
+			continue
 		}
+		if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
+			return nil, fmt.Errorf("%s: %q cannot be the name of a namespace: %s", watchNamespaceEnv, name, strings.Join(wrong, "; "))
+		}
+		out = append(out, name)
 	}
-	return out
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s is %q, which names no namespace; leave it empty to watch all", watchNamespaceEnv, list)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
