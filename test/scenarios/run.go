@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,7 +48,10 @@ type run struct {
 	snapshots map[string]snapshot
 }
 
-// Play plays a scenario and checks what has to hold at the end of every one.
+// slow is from where a step is worth a line of the test's log.
+const slow = 3 * time.Second
+
+// play plays a scenario and checks what has to hold at the end of every one.
 func (env *environment) play(t *testing.T, s *Scenario) {
 	r, err := env.prepare(t, s)
 	if err != nil {
@@ -60,8 +64,12 @@ func (env *environment) play(t *testing.T, s *Scenario) {
 		}
 	}()
 	for i, raw := range s.Steps {
+		began := time.Now()
 		if err := r.step(ctx, raw); err != nil {
-			t.Fatalf("step %d: %v\n%s", i+1, err, pretty(raw))
+			t.Fatalf("step %d: %v\n  %s", i+1, err, raw)
+		}
+		if took := time.Since(began); took > slow {
+			t.Logf("step %d took %s: %s", i+1, took.Round(time.Millisecond), raw)
 		}
 	}
 	r.finish(ctx, t)
@@ -251,8 +259,4 @@ func (r *run) pullSecret(ctx context.Context, s *SecretStep) error {
 	}
 	_, err = client.CoreV1().Secrets(r.vars.Namespace).Patch(ctx, s.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: userManager})
 	return err
-}
-
-func pretty(raw json.RawMessage) string {
-	return "  " + string(raw)
 }
