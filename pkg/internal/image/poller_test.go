@@ -693,6 +693,23 @@ func TestWorkersAreBoundedAndOneHostCannotTakeAll(t *testing.T) {
 	})
 }
 
+func TestImageDroppedWhileItWaitsForItsHostIsNotPolled(t *testing.T) {
+	onBench(t, PollerOptions{Workers: 2}, func(b *bench) {
+		release := make(chan struct{})
+		b.answers(func(context.Context, Ref, []Credential) (Resolution, error) {
+			<-release
+			return Resolution{Digest: digestA, Remaining: -1}, nil
+		})
+		b.set(one, follow(app))
+		b.set(two, follow("r.io/other:1"))
+		b.set(two)
+		close(release)
+		synctest.Wait()
+		b.wantPolls(app, 0)
+		b.wantPolls("r.io/other:1")
+	})
+}
+
 func TestSlowReceiverHoldsNoPollUp(t *testing.T) {
 	var release chan struct{}
 	var calls []Subscriber

@@ -167,6 +167,23 @@ func TestRefreshTokenDoesNotFollowRedirects(t *testing.T) {
 	}
 }
 
+func TestSignedAddressesAreNotRepeated(t *testing.T) {
+	f := newTLSRegistry(t)
+	f.breakWith(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/token" {
+			http.Redirect(w, r, "https://10.0.0.1/token?signature="+password, http.StatusFound)
+			return
+		}
+		bearer(f.URL+"/token")(w, r)
+	})
+	r, _ := newTestResolver()
+	err := refuse(t, r, f.ref("app:1"), nil, TransportOptions{CAPEM: f.ca()}, Unreachable)
+	contains(t, err.Error(), "refusing token-server redirect to", "10.0.0.1/token?…")
+	if strings.Contains(err.Error(), password) {
+		t.Errorf("the signature is in %v", err)
+	}
+}
+
 func TestGuardStripsWhatTheLibraryWouldSend(t *testing.T) {
 	send := func(header, before string) string {
 		var got string
