@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
-	"github.com/jkwong888/go-helm-operator/pkg/internal/apply"
 	"github.com/jkwong888/go-helm-operator/pkg/internal/image"
 )
 
@@ -28,7 +27,7 @@ func (p *pinned) Transform(obj *unstructured.Unstructured) error {
 	}
 	var digests []string
 	for container, written := range containers(template) {
-		name, ours := p.unpinned(obj, written)
+		name, ours := p.unpinned(written)
 		follows := p.wish.follows(name)
 		digest := p.pins[name]
 		switch {
@@ -47,11 +46,11 @@ func (p *pinned) Transform(obj *unstructured.Unstructured) error {
 
 // unpinned is an image as the chart writes it: without the digest that an
 // earlier revision pinned. A digest that is not ours is the user's and stays;
-// ours are found only in objects of the release, not in those fresh from the
-// chart, where a user may have written the very digest that is pinned now.
-func (p *pinned) unpinned(obj *unstructured.Unstructured, written string) (name string, ours bool) {
+// ours are found only in a stored manifest, not in one fresh from the chart,
+// where a user may have written the very digest that is pinned now.
+func (p *pinned) unpinned(written string) (name string, ours bool) {
 	tagged, digest, found := strings.Cut(written, "@")
-	if !found || obj.GetLabels()[apply.OwnerLabel] == "" {
+	if !found || !p.stored {
 		return written, false
 	}
 	entry := find(p.before, tagged)

@@ -169,10 +169,8 @@ func TestTransformOfImages(t *testing.T) {
 			if c.mode == releasev1alpha1.PinOff {
 				p.pins = map[string]string{}
 			}
+			p.stored = !c.fresh
 			obj := workload(t, "apps/v1", "StatefulSet", c.given, c.given)
-			if !c.fresh {
-				stored(obj)
-			}
 			if err := p.Transform(obj); err != nil {
 				t.Fatal(err)
 			}
@@ -215,7 +213,7 @@ spec:
 		}
 	}
 	// Back to pinning: the annotation goes again.
-	if err := pinning().Transform(stored(obj)); err != nil {
+	if err := pinning().Transform(obj); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]string{"mine": "kept"}, annotations()); diff != "" {
@@ -252,7 +250,7 @@ func TestJobsKeepWhatTheyWereMadeWith(t *testing.T) {
 		"a new Job is pinned":                                  {given: job(app), want: app + "@" + one},
 		"fresh from the chart it gets the Job's digest":        {inventory: inventory, live: job(app + "@" + three), given: job(app), want: app + "@" + three, gets: 1},
 		"fresh from the chart it stays unpinned as the Job":    {inventory: inventory, live: job(app), given: job(app), want: app, gets: 1},
-		"a stored one stays":                                   {inventory: inventory, given: stored(job(app + "@" + three)), want: app + "@" + three},
+		"a stored one stays":                                   {inventory: inventory, given: job(app + "@" + three), want: app + "@" + three},
 		"one that went meanwhile is made anew, pinned":         {inventory: inventory, given: job(app), want: app + "@" + one, gets: 1},
 		"another image of the chart is the chart's difference": {inventory: inventory, live: job("old:1@" + three), given: job("new:1"), want: "new:1", gets: 1},
 	} {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
+	"github.com/jkwong888/go-helm-operator/pkg/internal/apply"
 	"github.com/jkwong888/go-helm-operator/pkg/reconciler"
 	"github.com/jkwong888/go-helm-operator/pkg/release"
 )
@@ -27,6 +28,9 @@ type pinned struct {
 	before []releasev1alpha1.ImageStatus
 	// pins are the digests that the release is to run, by image.
 	pins map[string]string
+	// stored says that the objects come from the stored manifest and not fresh
+	// from the chart.
+	stored bool
 	// entries are the images of the objects that were resolved, or nil.
 	entries []releasev1alpha1.ImageStatus
 	// jobs are the templates of the release's Jobs, which cannot change.
@@ -86,6 +90,7 @@ const digestRecipe = "1:"
 // short time for those never seen, and pins all whose digest is known: pods
 // that start anyway may as well start pinned.
 func (p *pinned) Resolve(ctx context.Context, objects []*unstructured.Unstructured) error {
+	p.stored = slices.ContainsFunc(objects, func(obj *unstructured.Unstructured) bool { return obj.GetLabels()[apply.OwnerLabel] != "" })
 	names := p.imagesOf(objects)
 	if err := p.readJobs(ctx, objects); err != nil {
 		return err
@@ -158,7 +163,7 @@ func (p *pinned) imagesOf(objects []*unstructured.Unstructured) []string {
 	var names []string
 	for _, obj := range objects {
 		for _, written := range containers(podTemplate(obj)) {
-			if name, _ := p.unpinned(obj, written); p.wish.follows(name) {
+			if name, _ := p.unpinned(written); p.wish.follows(name) {
 				names = append(names, name)
 			}
 		}
