@@ -2,6 +2,7 @@
 # Generates the typed clients of the API: clientset with its fake, listers, informers and apply configurations.
 #
 # usage: hack/clientset_gen.sh
+#   GO_HELM_OPERATOR  a built go-helm-operator to use; built when not set
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,13 +13,20 @@ header=hack/boilerplate.go.txt
 tool() { go tool -modfile=hack/tools/go.mod "$@"; }
 
 # Everything is generated beside and then put in place as a whole, so that files of kinds that no longer exist do not survive.
-new="$(mktemp -d)"
-trap 'rm -rf "$new"' EXIT
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+new="$work/clientset"
+
+command=(go run ./cmd/go-helm-operator)
+if [[ -n "${GO_HELM_OPERATOR:-}" ]]; then
+  command=("$GO_HELM_OPERATOR")
+fi
 
 echo "applyconfiguration: $out/applyconfiguration" >&2
+"${command[@]}" generate openapi --api "$api" --out "$work"
 tool applyconfiguration-gen --go-header-file "$header" \
   --output-dir "$new/applyconfiguration" --output-pkg "$module/$out/applyconfiguration" \
-  "$module/$api"
+  --openapi-schema "$work/openapi.json" "$module/$api"
 
 echo "clientset: $out/versioned" >&2
 tool client-gen --go-header-file "$header" --clientset-name versioned \
@@ -39,4 +47,3 @@ tool informer-gen --go-header-file "$header" \
 
 rm -rf "$out"
 cp -R "$new" "$out"
-chmod 755 "$out"

@@ -17,10 +17,11 @@ cd "$root"
 binaries="$(mktemp -d)"
 trap 'rm -rf "$binaries"' EXIT
 go build -o "$binaries/go-helm-operator" ./cmd/go-helm-operator
-generate() { "$binaries/go-helm-operator" generate "$@"; }
+export GO_HELM_OPERATOR="$binaries/go-helm-operator"
+generate() { "$GO_HELM_OPERATOR" generate "$@"; }
 kind=(--group liberty.ibm.com --version v1alpha1 --kind LibertyApp)
 
-GO_HELM_OPERATOR="$binaries/go-helm-operator" hack/libertyappspec_gen.sh "$chart"
+hack/libertyappspec_gen.sh "$chart"
 hack/deepcopy_gen.sh
 
 echo "crds: deploy/crds from pkg/apis/liberty/v1alpha1" >&2

@@ -31,7 +31,7 @@ func generateCommand() *cobra.Command {
 		Use:   "generate",
 		Short: "Write the types, CRDs, roles and sample that follow from a chart",
 	}
-	generate.AddCommand(typesCommand(), crdsCommand(), rbacCommand(), sampleCommand())
+	generate.AddCommand(typesCommand(), crdsCommand(), openAPICommand(), rbacCommand(), sampleCommand())
 	return generate
 }
 

@@ -103,3 +103,13 @@ func TestTheListShowsWhatMatters(t *testing.T) {
 		t.Errorf("columns are %v, want %v", got, want)
 	}
 }
+
+// TestEveryGeneratedCRDIsTaken: those of the fixtures too, with their samples.
+func TestEveryGeneratedCRDIsTaken(t *testing.T) {
+	for _, fixture := range []string{"web", "family"} {
+		deploy := "../../pkg/cli/testdata/" + fixture + "/deploy/"
+		mustKubectl(t, "", "apply", "-f", deploy+"crds")
+		mustKubectl(t, "", "wait", "--for=condition=Established", "--timeout=60s", "-f", deploy+"crds")
+		mustKubectl(t, "", "apply", "--dry-run=server", "-f", deploy+"samples", "-f", deploy+"role.yaml", "-f", deploy+"cluster/cluster_role.yaml")
+	}
+}

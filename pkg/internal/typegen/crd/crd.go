@@ -53,23 +53,13 @@ const namePattern = `^[a-z]([-a-z0-9]*[a-z0-9])?$`
 // Generate makes the definition of each kind in a Go package, from its types
 // and their markers. It needs the go command and the package's module.
 func Generate(ctx context.Context, o Options) ([]File, error) {
-	root, err := load(ctx, o.Dir)
+	l, err := load(ctx, o.Dir)
 	if err != nil {
 		return nil, err
 	}
-	registry := &markers.Registry{}
-	if err := crdmarkers.Register(registry); err != nil {
-		return nil, fmt.Errorf("registering controller-gen's markers: %w", err)
-	}
-	parser := newParser(registry)
-	parser.NeedPackage(root)
-	metav1Package := crd.FindMetav1([]*loader.Package{root})
-	if metav1Package == nil {
-		return nil, fmt.Errorf("the Go package in %s has no kinds: nothing in it embeds metav1.TypeMeta and metav1.ObjectMeta", o.Dir)
-	}
 	var files []File
-	for _, kind := range kindsOf(parser, metav1Package, root) {
-		file, err := fit(parser, root, kind, o)
+	for _, kind := range l.kinds {
+		file, err := l.fit(kind, o)
 		if err != nil {
 			return nil, err
 		}
@@ -80,10 +70,10 @@ func Generate(ctx context.Context, o Options) ([]File, error) {
 
 // fit writes the definition of a kind with as many descriptions as the limit
 // allows.
-func fit(parser *crd.Parser, root *loader.Package, kind schema.GroupKind, o Options) (File, error) {
+func (l *loaded) fit(kind schema.GroupKind, o Options) (File, error) {
 	var file File
 	for _, shorten := range []func(string) string{nil, firstSentence, nothing} {
-		definition, err := define(parser, root, kind, shorten)
+		definition, err := l.define(kind, shorten)
 		if err != nil {
 			return File{}, err
 		}
@@ -99,7 +89,15 @@ func fit(parser *crd.Parser, root *loader.Package, kind schema.GroupKind, o Opti
 		"types; at most %d are allowed, because kubectl apply keeps it in an annotation, which ends at 262144", kind, file.Compact, o.MaxBytes)
 }
 
-func load(ctx context.Context, dir string) (*loader.Package, error) {
+// loaded is a Go package with kinds.
+type loaded struct {
+	root   *loader.Package
+	parser *crd.Parser
+	// kinds in a stable order.
+	kinds []schema.GroupKind
+}
+
+func load(ctx context.Context, dir string) (*loaded, error) {
 	roots, err := loader.LoadRootsWithConfig(&packages.Config{Context: ctx, Dir: dir}, ".")
 	if err != nil {
 		return nil, fmt.Errorf("loading the Go package in %s: %w", dir, err)
@@ -107,7 +105,21 @@ func load(ctx context.Context, dir string) (*loader.Package, error) {
 	if len(roots) != 1 {
 		return nil, fmt.Errorf("loading the Go package in %s: found %d packages, expected one", dir, len(roots))
 	}
-	return roots[0], packageErrors(roots[0])
+	root := roots[0]
+	if err := packageErrors(root); err != nil {
+		return nil, fmt.Errorf("loading the Go package in %s: %w", dir, err)
+	}
+	registry := &markers.Registry{}
+	if err := crdmarkers.Register(registry); err != nil {
+		return nil, fmt.Errorf("registering controller-gen's markers: %w", err)
+	}
+	parser := newParser(registry)
+	parser.NeedPackage(root)
+	metav1Package := crd.FindMetav1(roots)
+	if metav1Package == nil {
+		return nil, fmt.Errorf("the Go package in %s has no kinds: nothing in it embeds metav1.TypeMeta and metav1.ObjectMeta", dir)
+	}
+	return &loaded{root: root, parser: parser, kinds: kindsOf(parser, metav1Package, root)}, nil
 }
 
 func newParser(registry *markers.Registry) *crd.Parser {
@@ -134,7 +146,8 @@ func kindsOf(parser *crd.Parser, metav1Package, root *loader.Package) []schema.G
 // that the kind reaches; then the descriptions in the types of Kubernetes, which
 // are most of the size, are shortened, and the second pass puts the rest
 // together.
-func define(parser *crd.Parser, root *loader.Package, kind schema.GroupKind, shorten func(string) string) (*apiextensionsv1.CustomResourceDefinition, error) {
+func (l *loaded) define(kind schema.GroupKind, shorten func(string) string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	parser, root := l.parser, l.root
 	parser.NeedFlattenedSchemaFor(crd.TypeIdent{Package: root, Name: kind.Kind})
 	second := newParser(parser.Collector.Registry)
 	second.Collector, second.Checker = parser.Collector, parser.Checker

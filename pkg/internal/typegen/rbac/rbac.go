@@ -88,7 +88,7 @@ func rolesOf(f *found, m mapper, chartName string, o Options) *Roles {
 	rules := slices.Concat(own,
 		objectRules(fmt.Sprintf("Namespaced kinds that the chart %s can create.", chartName), namespaced),
 		grantedRules(f.granted, own, chartName))
-	clusterRules := slices.Concat(rules,
+	clusterRules := slices.Concat(rules, clusterOperatorRules(),
 		objectRules(fmt.Sprintf("Cluster-scoped kinds that the chart %s can create.", chartName), cluster))
 	roles.Role = write("Role", o.Name, rules)
 	roles.ClusterRole = write("ClusterRole", o.Name, clusterRules)
@@ -118,6 +118,15 @@ func operatorRules(o Options) []rule {
 			APIGroups: core, Resources: []string{"serviceaccounts"}, Verbs: objectVerbs}},
 		{"Events about the resources.", rbacv1.PolicyRule{
 			APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}},
+	}
+}
+
+// clusterOperatorRules are what helps the operator and only a ClusterRole can
+// allow.
+func clusterOperatorRules() []rule {
+	return []rule{
+		{"New kinds are noticed when they come; without this, charts see the API versions of the operator's start.", rbacv1.PolicyRule{
+			APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: []string{"get", "list", "watch"}}},
 	}
 }
 

@@ -26,6 +26,4488 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.jkwong888.go-helm-operator.pkg.apis.liberty.v1alpha1.LibertyApp
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        scalar: untyped
+        list:
+          elementType:
+            namedType: __untyped_atomic_
+          elementRelationship: atomic
+        map:
+          elementType:
+            namedType: __untyped_deduced_
+          elementRelationship: separable
+    - name: spec
+      type:
+        map:
+          fields:
+          - name: app
+            type:
+              map:
+                fields:
+                - name: autoCreate
+                  type:
+                    scalar: boolean
+                - name: version
+                  type:
+                    scalar: string
+          - name: arch
+            type:
+              map:
+                elementType:
+                  scalar: string
+          - name: autoscaling
+            type:
+              map:
+                fields:
+                - name: enabled
+                  type:
+                    scalar: boolean
+                - name: maxReplicas
+                  type:
+                    scalar: numeric
+                - name: minReplicas
+                  type:
+                    scalar: numeric
+                - name: targetCPUUtilizationPercentage
+                  type:
+                    scalar: numeric
+          - name: deployment
+            type:
+              map:
+                fields:
+                - name: annotations
+                  type:
+                    map:
+                      elementType:
+                        scalar: string
+                - name: labels
+                  type:
+                    map:
+                      elementType:
+                        scalar: string
+          - name: env
+            type:
+              map:
+                fields:
+                - name: jvmArgs
+                  type:
+                    scalar: string
+          - name: fullnameOverride
+            type:
+              scalar: string
+          - name: iiopService
+            type:
+              map:
+                fields:
+                - name: enabled
+                  type:
+                    scalar: boolean
+                - name: nonSecurePort
+                  type:
+                    scalar: numeric
+                - name: nonSecureTargetPort
+                  type:
+                    scalar: untyped
+                    list:
+                      elementType:
+                        namedType: __untyped_atomic_
+                      elementRelationship: atomic
+                    map:
+                      elementType:
+                        namedType: __untyped_deduced_
+                      elementRelationship: separable
+                - name: securePort
+                  type:
+                    scalar: numeric
+                - name: secureTargetPort
+                  type:
+                    scalar: untyped
+                    list:
+                      elementType:
+                        namedType: __untyped_atomic_
+                      elementRelationship: atomic
+                    map:
+                      elementType:
+                        namedType: __untyped_deduced_
+                      elementRelationship: separable
+                - name: type
+                  type:
+                    scalar: string
+          - name: image
+            type:
+              map:
+                fields:
+                - name: extraEnvs
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: name
+                            type:
+                              scalar: string
+                          - name: value
+                            type:
+                              scalar: string
+                          - name: valueFrom
+                            type:
+                              map:
+                                fields:
+                                - name: configMapKeyRef
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: key
+                                        type:
+                                          scalar: string
+                                      - name: name
+                                        type:
+                                          scalar: string
+                                      - name: optional
+                                        type:
+                                          scalar: boolean
+                                      elementRelationship: atomic
+                                - name: fieldRef
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: apiVersion
+                                        type:
+                                          scalar: string
+                                      - name: fieldPath
+                                        type:
+                                          scalar: string
+                                      elementRelationship: atomic
+                                - name: fileKeyRef
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: key
+                                        type:
+                                          scalar: string
+                                      - name: optional
+                                        type:
+                                          scalar: boolean
+                                      - name: path
+                                        type:
+                                          scalar: string
+                                      - name: volumeName
+                                        type:
+                                          scalar: string
+                                      elementRelationship: atomic
+                                - name: resourceFieldRef
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: containerName
+                                        type:
+                                          scalar: string
+                                      - name: divisor
+                                        type:
+                                          scalar: untyped
+                                          list:
+                                            elementType:
+                                              namedType: __untyped_atomic_
+                                            elementRelationship: atomic
+                                          map:
+                                            elementType:
+                                              namedType: __untyped_deduced_
+                                            elementRelationship: separable
+                                      - name: resource
+                                        type:
+                                          scalar: string
+                                      elementRelationship: atomic
+                                - name: secretKeyRef
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: key
+                                        type:
+                                          scalar: string
+                                      - name: name
+                                        type:
+                                          scalar: string
+                                      - name: optional
+                                        type:
+                                          scalar: boolean
+                                      elementRelationship: atomic
+                      elementRelationship: atomic
+                - name: extraVolumeMounts
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: bindMountOptions
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: associative
+                          - name: mountPath
+                            type:
+                              scalar: string
+                          - name: mountPropagation
+                            type:
+                              scalar: string
+                          - name: name
+                            type:
+                              scalar: string
+                          - name: readOnly
+                            type:
+                              scalar: boolean
+                          - name: recursiveReadOnly
+                            type:
+                              scalar: string
+                          - name: subPath
+                            type:
+                              scalar: string
+                          - name: subPathExpr
+                            type:
+                              scalar: string
+                      elementRelationship: atomic
+                - name: license
+                  type:
+                    scalar: string
+                - name: lifecycle
+                  type:
+                    map:
+                      fields:
+                      - name: postStart
+                        type:
+                          map:
+                            fields:
+                            - name: exec
+                              type:
+                                map:
+                                  fields:
+                                  - name: command
+                                    type:
+                                      list:
+                                        elementType:
+                                          scalar: string
+                                        elementRelationship: atomic
+                            - name: httpGet
+                              type:
+                                map:
+                                  fields:
+                                  - name: host
+                                    type:
+                                      scalar: string
+                                  - name: httpHeaders
+                                    type:
+                                      list:
+                                        elementType:
+                                          map:
+                                            fields:
+                                            - name: name
+                                              type:
+                                                scalar: string
+                                            - name: value
+                                              type:
+                                                scalar: string
+                                        elementRelationship: atomic
+                                  - name: path
+                                    type:
+                                      scalar: string
+                                  - name: port
+                                    type:
+                                      scalar: untyped
+                                      list:
+                                        elementType:
+                                          namedType: __untyped_atomic_
+                                        elementRelationship: atomic
+                                      map:
+                                        elementType:
+                                          namedType: __untyped_deduced_
+                                        elementRelationship: separable
+                                  - name: protocol
+                                    type:
+                                      scalar: string
+                                  - name: scheme
+                                    type:
+                                      scalar: string
+                            - name: sleep
+                              type:
+                                map:
+                                  fields:
+                                  - name: seconds
+                                    type:
+                                      scalar: numeric
+                            - name: tcpSocket
+                              type:
+                                map:
+                                  fields:
+                                  - name: host
+                                    type:
+                                      scalar: string
+                                  - name: port
+                                    type:
+                                      scalar: untyped
+                                      list:
+                                        elementType:
+                                          namedType: __untyped_atomic_
+                                        elementRelationship: atomic
+                                      map:
+                                        elementType:
+                                          namedType: __untyped_deduced_
+                                        elementRelationship: separable
+                      - name: preStop
+                        type:
+                          map:
+                            fields:
+                            - name: exec
+                              type:
+                                map:
+                                  fields:
+                                  - name: command
+                                    type:
+                                      list:
+                                        elementType:
+                                          scalar: string
+                                        elementRelationship: atomic
+                            - name: httpGet
+                              type:
+                                map:
+                                  fields:
+                                  - name: host
+                                    type:
+                                      scalar: string
+                                  - name: httpHeaders
+                                    type:
+                                      list:
+                                        elementType:
+                                          map:
+                                            fields:
+                                            - name: name
+                                              type:
+                                                scalar: string
+                                            - name: value
+                                              type:
+                                                scalar: string
+                                        elementRelationship: atomic
+                                  - name: path
+                                    type:
+                                      scalar: string
+                                  - name: port
+                                    type:
+                                      scalar: untyped
+                                      list:
+                                        elementType:
+                                          namedType: __untyped_atomic_
+                                        elementRelationship: atomic
+                                      map:
+                                        elementType:
+                                          namedType: __untyped_deduced_
+                                        elementRelationship: separable
+                                  - name: protocol
+                                    type:
+                                      scalar: string
+                                  - name: scheme
+                                    type:
+                                      scalar: string
+                            - name: sleep
+                              type:
+                                map:
+                                  fields:
+                                  - name: seconds
+                                    type:
+                                      scalar: numeric
+                            - name: tcpSocket
+                              type:
+                                map:
+                                  fields:
+                                  - name: host
+                                    type:
+                                      scalar: string
+                                  - name: port
+                                    type:
+                                      scalar: untyped
+                                      list:
+                                        elementType:
+                                          namedType: __untyped_atomic_
+                                        elementRelationship: atomic
+                                      map:
+                                        elementType:
+                                          namedType: __untyped_deduced_
+                                        elementRelationship: separable
+                      - name: stopSignal
+                        type:
+                          scalar: string
+                - name: livenessProbe
+                  type:
+                    map:
+                      fields:
+                      - name: exec
+                        type:
+                          map:
+                            fields:
+                            - name: command
+                              type:
+                                list:
+                                  elementType:
+                                    scalar: string
+                                  elementRelationship: atomic
+                      - name: failureThreshold
+                        type:
+                          scalar: numeric
+                      - name: grpc
+                        type:
+                          map:
+                            fields:
+                            - name: mode
+                              type:
+                                scalar: string
+                            - name: port
+                              type:
+                                scalar: numeric
+                            - name: service
+                              type:
+                                scalar: string
+                      - name: httpGet
+                        type:
+                          map:
+                            fields:
+                            - name: host
+                              type:
+                                scalar: string
+                            - name: httpHeaders
+                              type:
+                                list:
+                                  elementType:
+                                    map:
+                                      fields:
+                                      - name: name
+                                        type:
+                                          scalar: string
+                                      - name: value
+                                        type:
+                                          scalar: string
+                                  elementRelationship: atomic
+                            - name: path
+                              type:
+                                scalar: string
+                            - name: port
+                              type:
+                                scalar: untyped
+                                list:
+                                  elementType:
+                                    namedType: __untyped_atomic_
+                                  elementRelationship: atomic
+                                map:
+                                  elementType:
+                                    namedType: __untyped_deduced_
+                                  elementRelationship: separable
+                            - name: protocol
+                              type:
+                                scalar: string
+                            - name: scheme
+                              type:
+                                scalar: string
+                      - name: initialDelaySeconds
+                        type:
+                          scalar: numeric
+                      - name: periodSeconds
+                        type:
+                          scalar: numeric
+                      - name: successThreshold
+                        type:
+                          scalar: numeric
+                      - name: tcpSocket
+                        type:
+                          map:
+                            fields:
+                            - name: host
+                              type:
+                                scalar: string
+                            - name: port
+                              type:
+                                scalar: untyped
+                                list:
+                                  elementType:
+                                    namedType: __untyped_atomic_
+                                  elementRelationship: atomic
+                                map:
+                                  elementType:
+                                    namedType: __untyped_deduced_
+                                  elementRelationship: separable
+                      - name: terminationGracePeriodSeconds
+                        type:
+                          scalar: numeric
+                      - name: timeoutSeconds
+                        type:
+                          scalar: numeric
+                - name: pullPolicy
+                  type:
+                    scalar: string
+                - name: pullSecret
+                  type:
+                    scalar: string
+                - name: readinessProbe
+                  type:
+                    map:
+                      fields:
+                      - name: exec
+                        type:
+                          map:
+                            fields:
+                            - name: command
+                              type:
+                                list:
+                                  elementType:
+                                    scalar: string
+                                  elementRelationship: atomic
+                      - name: failureThreshold
+                        type:
+                          scalar: numeric
+                      - name: grpc
+                        type:
+                          map:
+                            fields:
+                            - name: mode
+                              type:
+                                scalar: string
+                            - name: port
+                              type:
+                                scalar: numeric
+                            - name: service
+                              type:
+                                scalar: string
+                      - name: httpGet
+                        type:
+                          map:
+                            fields:
+                            - name: host
+                              type:
+                                scalar: string
+                            - name: httpHeaders
+                              type:
+                                list:
+                                  elementType:
+                                    map:
+                                      fields:
+                                      - name: name
+                                        type:
+                                          scalar: string
+                                      - name: value
+                                        type:
+                                          scalar: string
+                                  elementRelationship: atomic
+                            - name: path
+                              type:
+                                scalar: string
+                            - name: port
+                              type:
+                                scalar: untyped
+                                list:
+                                  elementType:
+                                    namedType: __untyped_atomic_
+                                  elementRelationship: atomic
+                                map:
+                                  elementType:
+                                    namedType: __untyped_deduced_
+                                  elementRelationship: separable
+                            - name: protocol
+                              type:
+                                scalar: string
+                            - name: scheme
+                              type:
+                                scalar: string
+                      - name: initialDelaySeconds
+                        type:
+                          scalar: numeric
+                      - name: periodSeconds
+                        type:
+                          scalar: numeric
+                      - name: successThreshold
+                        type:
+                          scalar: numeric
+                      - name: tcpSocket
+                        type:
+                          map:
+                            fields:
+                            - name: host
+                              type:
+                                scalar: string
+                            - name: port
+                              type:
+                                scalar: untyped
+                                list:
+                                  elementType:
+                                    namedType: __untyped_atomic_
+                                  elementRelationship: atomic
+                                map:
+                                  elementType:
+                                    namedType: __untyped_deduced_
+                                  elementRelationship: separable
+                      - name: terminationGracePeriodSeconds
+                        type:
+                          scalar: numeric
+                      - name: timeoutSeconds
+                        type:
+                          scalar: numeric
+                - name: repository
+                  type:
+                    scalar: string
+                - name: security
+                  type:
+                    map:
+                      fields:
+                      - name: securityContext
+                        type:
+                          map:
+                            fields:
+                            - name: allowPrivilegeEscalation
+                              type:
+                                scalar: boolean
+                            - name: appArmorProfile
+                              type:
+                                map:
+                                  fields:
+                                  - name: localhostProfile
+                                    type:
+                                      scalar: string
+                                  - name: type
+                                    type:
+                                      scalar: string
+                            - name: capabilities
+                              type:
+                                map:
+                                  fields:
+                                  - name: add
+                                    type:
+                                      list:
+                                        elementType:
+                                          scalar: string
+                                        elementRelationship: atomic
+                                  - name: drop
+                                    type:
+                                      list:
+                                        elementType:
+                                          scalar: string
+                                        elementRelationship: atomic
+                            - name: privileged
+                              type:
+                                scalar: boolean
+                            - name: procMount
+                              type:
+                                scalar: string
+                            - name: readOnlyRootFilesystem
+                              type:
+                                scalar: boolean
+                            - name: runAsGroup
+                              type:
+                                scalar: numeric
+                            - name: runAsNonRoot
+                              type:
+                                scalar: boolean
+                            - name: runAsUser
+                              type:
+                                scalar: numeric
+                            - name: seLinuxOptions
+                              type:
+                                map:
+                                  fields:
+                                  - name: level
+                                    type:
+                                      scalar: string
+                                  - name: role
+                                    type:
+                                      scalar: string
+                                  - name: type
+                                    type:
+                                      scalar: string
+                                  - name: user
+                                    type:
+                                      scalar: string
+                            - name: seccompProfile
+                              type:
+                                map:
+                                  fields:
+                                  - name: localhostProfile
+                                    type:
+                                      scalar: string
+                                  - name: type
+                                    type:
+                                      scalar: string
+                            - name: windowsOptions
+                              type:
+                                map:
+                                  fields:
+                                  - name: gmsaCredentialSpec
+                                    type:
+                                      scalar: string
+                                  - name: gmsaCredentialSpecName
+                                    type:
+                                      scalar: string
+                                  - name: hostProcess
+                                    type:
+                                      scalar: boolean
+                                  - name: runAsUserName
+                                    type:
+                                      scalar: string
+                - name: serverOverridesConfigMapName
+                  type:
+                    scalar: string
+                - name: startupProbe
+                  type:
+                    map:
+                      fields:
+                      - name: exec
+                        type:
+                          map:
+                            fields:
+                            - name: command
+                              type:
+                                list:
+                                  elementType:
+                                    scalar: string
+                                  elementRelationship: atomic
+                      - name: failureThreshold
+                        type:
+                          scalar: numeric
+                      - name: grpc
+                        type:
+                          map:
+                            fields:
+                            - name: mode
+                              type:
+                                scalar: string
+                            - name: port
+                              type:
+                                scalar: numeric
+                            - name: service
+                              type:
+                                scalar: string
+                      - name: httpGet
+                        type:
+                          map:
+                            fields:
+                            - name: host
+                              type:
+                                scalar: string
+                            - name: httpHeaders
+                              type:
+                                list:
+                                  elementType:
+                                    map:
+                                      fields:
+                                      - name: name
+                                        type:
+                                          scalar: string
+                                      - name: value
+                                        type:
+                                          scalar: string
+                                  elementRelationship: atomic
+                            - name: path
+                              type:
+                                scalar: string
+                            - name: port
+                              type:
+                                scalar: untyped
+                                list:
+                                  elementType:
+                                    namedType: __untyped_atomic_
+                                  elementRelationship: atomic
+                                map:
+                                  elementType:
+                                    namedType: __untyped_deduced_
+                                  elementRelationship: separable
+                            - name: protocol
+                              type:
+                                scalar: string
+                            - name: scheme
+                              type:
+                                scalar: string
+                      - name: initialDelaySeconds
+                        type:
+                          scalar: numeric
+                      - name: periodSeconds
+                        type:
+                          scalar: numeric
+                      - name: successThreshold
+                        type:
+                          scalar: numeric
+                      - name: tcpSocket
+                        type:
+                          map:
+                            fields:
+                            - name: host
+                              type:
+                                scalar: string
+                            - name: port
+                              type:
+                                scalar: untyped
+                                list:
+                                  elementType:
+                                    namedType: __untyped_atomic_
+                                  elementRelationship: atomic
+                                map:
+                                  elementType:
+                                    namedType: __untyped_deduced_
+                                  elementRelationship: separable
+                      - name: terminationGracePeriodSeconds
+                        type:
+                          scalar: numeric
+                      - name: timeoutSeconds
+                        type:
+                          scalar: numeric
+                - name: tag
+                  type:
+                    scalar: string
+          - name: ingress
+            type:
+              map:
+                fields:
+                - name: annotations
+                  type:
+                    map:
+                      elementType:
+                        scalar: string
+                - name: className
+                  type:
+                    scalar: string
+                - name: enabled
+                  type:
+                    scalar: boolean
+                - name: host
+                  type:
+                    scalar: string
+                - name: labels
+                  type:
+                    map:
+                      elementType:
+                        scalar: string
+                - name: nginx
+                  type:
+                    scalar: boolean
+                - name: path
+                  type:
+                    scalar: string
+                - name: pathType
+                  type:
+                    scalar: string
+                - name: rewriteTarget
+                  type:
+                    scalar: string
+                - name: secretName
+                  type:
+                    scalar: string
+          - name: jmsService
+            type:
+              map:
+                fields:
+                - name: enabled
+                  type:
+                    scalar: boolean
+                - name: port
+                  type:
+                    scalar: numeric
+                - name: targetPort
+                  type:
+                    scalar: untyped
+                    list:
+                      elementType:
+                        namedType: __untyped_atomic_
+                      elementRelationship: atomic
+                    map:
+                      elementType:
+                        namedType: __untyped_deduced_
+                      elementRelationship: separable
+                - name: type
+                  type:
+                    scalar: string
+          - name: logs
+            type:
+              map:
+                fields:
+                - name: consoleFormat
+                  type:
+                    scalar: string
+                - name: consoleLogLevel
+                  type:
+                    scalar: string
+                - name: consoleSource
+                  type:
+                    scalar: string
+                - name: persistLogs
+                  type:
+                    scalar: boolean
+                - name: persistTransactionLogs
+                  type:
+                    scalar: boolean
+          - name: microprofile
+            type:
+              map:
+                fields:
+                - name: health
+                  type:
+                    map:
+                      fields:
+                      - name: enabled
+                        type:
+                          scalar: boolean
+          - name: monitoring
+            type:
+              map:
+                fields:
+                - name: enabled
+                  type:
+                    scalar: boolean
+          - name: oidcClient
+            type:
+              map:
+                fields:
+                - name: clientId
+                  type:
+                    scalar: string
+                - name: clientSecretName
+                  type:
+                    scalar: string
+                - name: discoveryURL
+                  type:
+                    scalar: string
+                - name: enabled
+                  type:
+                    scalar: boolean
+          - name: operator
+            type:
+              map:
+                fields:
+                - name: images
+                  type:
+                    map:
+                      fields:
+                      - name: caSecretRef
+                        type:
+                          map:
+                            fields:
+                            - name: name
+                              type:
+                                scalar: string
+                      - name: include
+                        type:
+                          list:
+                            elementType:
+                              scalar: string
+                            elementRelationship: associative
+                      - name: insecure
+                        type:
+                          scalar: boolean
+                      - name: interval
+                        type:
+                          scalar: string
+                      - name: pin
+                        type:
+                          scalar: string
+                - name: release
+                  type:
+                    map:
+                      fields:
+                      - name: disableHooks
+                        type:
+                          scalar: boolean
+                      - name: maxHistory
+                        type:
+                          scalar: numeric
+                      - name: patchServiceAccount
+                        type:
+                          scalar: boolean
+                      - name: timeout
+                        type:
+                          scalar: string
+                - name: suspend
+                  type:
+                    scalar: boolean
+          - name: persistence
+            type:
+              map:
+                fields:
+                - name: fsGroupGid
+                  type:
+                    scalar: numeric
+                - name: name
+                  type:
+                    scalar: string
+                - name: retentionPolicy
+                  type:
+                    map:
+                      fields:
+                      - name: whenDeleted
+                        type:
+                          scalar: string
+                      - name: whenScaled
+                        type:
+                          scalar: string
+                - name: selector
+                  type:
+                    map:
+                      fields:
+                      - name: label
+                        type:
+                          scalar: string
+                      - name: value
+                        type:
+                          scalar: string
+                - name: size
+                  type:
+                    scalar: untyped
+                    list:
+                      elementType:
+                        namedType: __untyped_atomic_
+                      elementRelationship: atomic
+                    map:
+                      elementType:
+                        namedType: __untyped_deduced_
+                      elementRelationship: separable
+                - name: storageClassName
+                  type:
+                    scalar: string
+                - name: useDynamicProvisioning
+                  type:
+                    scalar: boolean
+          - name: pod
+            type:
+              map:
+                fields:
+                - name: annotations
+                  type:
+                    map:
+                      elementType:
+                        scalar: string
+                - name: extraContainers
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: args
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: atomic
+                          - name: command
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: atomic
+                          - name: env
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: name
+                                      type:
+                                        scalar: string
+                                    - name: value
+                                      type:
+                                        scalar: string
+                                    - name: valueFrom
+                                      type:
+                                        map:
+                                          fields:
+                                          - name: configMapKeyRef
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: key
+                                                  type:
+                                                    scalar: string
+                                                - name: name
+                                                  type:
+                                                    scalar: string
+                                                - name: optional
+                                                  type:
+                                                    scalar: boolean
+                                                elementRelationship: atomic
+                                          - name: fieldRef
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: apiVersion
+                                                  type:
+                                                    scalar: string
+                                                - name: fieldPath
+                                                  type:
+                                                    scalar: string
+                                                elementRelationship: atomic
+                                          - name: fileKeyRef
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: key
+                                                  type:
+                                                    scalar: string
+                                                - name: optional
+                                                  type:
+                                                    scalar: boolean
+                                                - name: path
+                                                  type:
+                                                    scalar: string
+                                                - name: volumeName
+                                                  type:
+                                                    scalar: string
+                                                elementRelationship: atomic
+                                          - name: resourceFieldRef
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: containerName
+                                                  type:
+                                                    scalar: string
+                                                - name: divisor
+                                                  type:
+                                                    scalar: untyped
+                                                    list:
+                                                      elementType:
+                                                        namedType: __untyped_atomic_
+                                                      elementRelationship: atomic
+                                                    map:
+                                                      elementType:
+                                                        namedType: __untyped_deduced_
+                                                      elementRelationship: separable
+                                                - name: resource
+                                                  type:
+                                                    scalar: string
+                                                elementRelationship: atomic
+                                          - name: secretKeyRef
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: key
+                                                  type:
+                                                    scalar: string
+                                                - name: name
+                                                  type:
+                                                    scalar: string
+                                                - name: optional
+                                                  type:
+                                                    scalar: boolean
+                                                elementRelationship: atomic
+                                elementRelationship: associative
+                                keys:
+                                - name
+                          - name: envFrom
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: configMapRef
+                                      type:
+                                        map:
+                                          fields:
+                                          - name: name
+                                            type:
+                                              scalar: string
+                                          - name: optional
+                                            type:
+                                              scalar: boolean
+                                          elementRelationship: atomic
+                                    - name: prefix
+                                      type:
+                                        scalar: string
+                                    - name: secretRef
+                                      type:
+                                        map:
+                                          fields:
+                                          - name: name
+                                            type:
+                                              scalar: string
+                                          - name: optional
+                                            type:
+                                              scalar: boolean
+                                          elementRelationship: atomic
+                                elementRelationship: atomic
+                          - name: image
+                            type:
+                              scalar: string
+                          - name: imagePullPolicy
+                            type:
+                              scalar: string
+                          - name: lifecycle
+                            type:
+                              map:
+                                fields:
+                                - name: postStart
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: exec
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: command
+                                              type:
+                                                list:
+                                                  elementType:
+                                                    scalar: string
+                                                  elementRelationship: atomic
+                                      - name: httpGet
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: host
+                                              type:
+                                                scalar: string
+                                            - name: httpHeaders
+                                              type:
+                                                list:
+                                                  elementType:
+                                                    map:
+                                                      fields:
+                                                      - name: name
+                                                        type:
+                                                          scalar: string
+                                                      - name: value
+                                                        type:
+                                                          scalar: string
+                                                  elementRelationship: atomic
+                                            - name: path
+                                              type:
+                                                scalar: string
+                                            - name: port
+                                              type:
+                                                scalar: untyped
+                                                list:
+                                                  elementType:
+                                                    namedType: __untyped_atomic_
+                                                  elementRelationship: atomic
+                                                map:
+                                                  elementType:
+                                                    namedType: __untyped_deduced_
+                                                  elementRelationship: separable
+                                            - name: protocol
+                                              type:
+                                                scalar: string
+                                            - name: scheme
+                                              type:
+                                                scalar: string
+                                      - name: sleep
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: seconds
+                                              type:
+                                                scalar: numeric
+                                      - name: tcpSocket
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: host
+                                              type:
+                                                scalar: string
+                                            - name: port
+                                              type:
+                                                scalar: untyped
+                                                list:
+                                                  elementType:
+                                                    namedType: __untyped_atomic_
+                                                  elementRelationship: atomic
+                                                map:
+                                                  elementType:
+                                                    namedType: __untyped_deduced_
+                                                  elementRelationship: separable
+                                - name: preStop
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: exec
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: command
+                                              type:
+                                                list:
+                                                  elementType:
+                                                    scalar: string
+                                                  elementRelationship: atomic
+                                      - name: httpGet
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: host
+                                              type:
+                                                scalar: string
+                                            - name: httpHeaders
+                                              type:
+                                                list:
+                                                  elementType:
+                                                    map:
+                                                      fields:
+                                                      - name: name
+                                                        type:
+                                                          scalar: string
+                                                      - name: value
+                                                        type:
+                                                          scalar: string
+                                                  elementRelationship: atomic
+                                            - name: path
+                                              type:
+                                                scalar: string
+                                            - name: port
+                                              type:
+                                                scalar: untyped
+                                                list:
+                                                  elementType:
+                                                    namedType: __untyped_atomic_
+                                                  elementRelationship: atomic
+                                                map:
+                                                  elementType:
+                                                    namedType: __untyped_deduced_
+                                                  elementRelationship: separable
+                                            - name: protocol
+                                              type:
+                                                scalar: string
+                                            - name: scheme
+                                              type:
+                                                scalar: string
+                                      - name: sleep
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: seconds
+                                              type:
+                                                scalar: numeric
+                                      - name: tcpSocket
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: host
+                                              type:
+                                                scalar: string
+                                            - name: port
+                                              type:
+                                                scalar: untyped
+                                                list:
+                                                  elementType:
+                                                    namedType: __untyped_atomic_
+                                                  elementRelationship: atomic
+                                                map:
+                                                  elementType:
+                                                    namedType: __untyped_deduced_
+                                                  elementRelationship: separable
+                                - name: stopSignal
+                                  type:
+                                    scalar: string
+                          - name: livenessProbe
+                            type:
+                              map:
+                                fields:
+                                - name: exec
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: command
+                                        type:
+                                          list:
+                                            elementType:
+                                              scalar: string
+                                            elementRelationship: atomic
+                                - name: failureThreshold
+                                  type:
+                                    scalar: numeric
+                                - name: grpc
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: mode
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: numeric
+                                      - name: service
+                                        type:
+                                          scalar: string
+                                - name: httpGet
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: host
+                                        type:
+                                          scalar: string
+                                      - name: httpHeaders
+                                        type:
+                                          list:
+                                            elementType:
+                                              map:
+                                                fields:
+                                                - name: name
+                                                  type:
+                                                    scalar: string
+                                                - name: value
+                                                  type:
+                                                    scalar: string
+                                            elementRelationship: atomic
+                                      - name: path
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: untyped
+                                          list:
+                                            elementType:
+                                              namedType: __untyped_atomic_
+                                            elementRelationship: atomic
+                                          map:
+                                            elementType:
+                                              namedType: __untyped_deduced_
+                                            elementRelationship: separable
+                                      - name: protocol
+                                        type:
+                                          scalar: string
+                                      - name: scheme
+                                        type:
+                                          scalar: string
+                                - name: initialDelaySeconds
+                                  type:
+                                    scalar: numeric
+                                - name: periodSeconds
+                                  type:
+                                    scalar: numeric
+                                - name: successThreshold
+                                  type:
+                                    scalar: numeric
+                                - name: tcpSocket
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: host
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: untyped
+                                          list:
+                                            elementType:
+                                              namedType: __untyped_atomic_
+                                            elementRelationship: atomic
+                                          map:
+                                            elementType:
+                                              namedType: __untyped_deduced_
+                                            elementRelationship: separable
+                                - name: terminationGracePeriodSeconds
+                                  type:
+                                    scalar: numeric
+                                - name: timeoutSeconds
+                                  type:
+                                    scalar: numeric
+                          - name: name
+                            type:
+                              scalar: string
+                          - name: ports
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: containerPort
+                                      type:
+                                        scalar: numeric
+                                    - name: hostIP
+                                      type:
+                                        scalar: string
+                                    - name: hostPort
+                                      type:
+                                        scalar: numeric
+                                    - name: name
+                                      type:
+                                        scalar: string
+                                    - name: protocol
+                                      type:
+                                        scalar: string
+                                elementRelationship: associative
+                                keys:
+                                - containerPort
+                                - protocol
+                          - name: readinessProbe
+                            type:
+                              map:
+                                fields:
+                                - name: exec
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: command
+                                        type:
+                                          list:
+                                            elementType:
+                                              scalar: string
+                                            elementRelationship: atomic
+                                - name: failureThreshold
+                                  type:
+                                    scalar: numeric
+                                - name: grpc
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: mode
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: numeric
+                                      - name: service
+                                        type:
+                                          scalar: string
+                                - name: httpGet
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: host
+                                        type:
+                                          scalar: string
+                                      - name: httpHeaders
+                                        type:
+                                          list:
+                                            elementType:
+                                              map:
+                                                fields:
+                                                - name: name
+                                                  type:
+                                                    scalar: string
+                                                - name: value
+                                                  type:
+                                                    scalar: string
+                                            elementRelationship: atomic
+                                      - name: path
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: untyped
+                                          list:
+                                            elementType:
+                                              namedType: __untyped_atomic_
+                                            elementRelationship: atomic
+                                          map:
+                                            elementType:
+                                              namedType: __untyped_deduced_
+                                            elementRelationship: separable
+                                      - name: protocol
+                                        type:
+                                          scalar: string
+                                      - name: scheme
+                                        type:
+                                          scalar: string
+                                - name: initialDelaySeconds
+                                  type:
+                                    scalar: numeric
+                                - name: periodSeconds
+                                  type:
+                                    scalar: numeric
+                                - name: successThreshold
+                                  type:
+                                    scalar: numeric
+                                - name: tcpSocket
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: host
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: untyped
+                                          list:
+                                            elementType:
+                                              namedType: __untyped_atomic_
+                                            elementRelationship: atomic
+                                          map:
+                                            elementType:
+                                              namedType: __untyped_deduced_
+                                            elementRelationship: separable
+                                - name: terminationGracePeriodSeconds
+                                  type:
+                                    scalar: numeric
+                                - name: timeoutSeconds
+                                  type:
+                                    scalar: numeric
+                          - name: resizePolicy
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: resourceName
+                                      type:
+                                        scalar: string
+                                    - name: restartPolicy
+                                      type:
+                                        scalar: string
+                                elementRelationship: atomic
+                          - name: resources
+                            type:
+                              map:
+                                fields:
+                                - name: claims
+                                  type:
+                                    list:
+                                      elementType:
+                                        map:
+                                          fields:
+                                          - name: name
+                                            type:
+                                              scalar: string
+                                          - name: request
+                                            type:
+                                              scalar: string
+                                      elementRelationship: associative
+                                      keys:
+                                      - name
+                                - name: limits
+                                  type:
+                                    map:
+                                      elementType:
+                                        scalar: untyped
+                                        list:
+                                          elementType:
+                                            namedType: __untyped_atomic_
+                                          elementRelationship: atomic
+                                        map:
+                                          elementType:
+                                            namedType: __untyped_deduced_
+                                          elementRelationship: separable
+                                - name: requests
+                                  type:
+                                    map:
+                                      elementType:
+                                        scalar: untyped
+                                        list:
+                                          elementType:
+                                            namedType: __untyped_atomic_
+                                          elementRelationship: atomic
+                                        map:
+                                          elementType:
+                                            namedType: __untyped_deduced_
+                                          elementRelationship: separable
+                          - name: restartPolicy
+                            type:
+                              scalar: string
+                          - name: restartPolicyRules
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: action
+                                      type:
+                                        scalar: string
+                                    - name: exitCodes
+                                      type:
+                                        map:
+                                          fields:
+                                          - name: operator
+                                            type:
+                                              scalar: string
+                                          - name: values
+                                            type:
+                                              list:
+                                                elementType:
+                                                  scalar: numeric
+                                                elementRelationship: associative
+                                elementRelationship: atomic
+                          - name: securityContext
+                            type:
+                              map:
+                                fields:
+                                - name: allowPrivilegeEscalation
+                                  type:
+                                    scalar: boolean
+                                - name: appArmorProfile
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: localhostProfile
+                                        type:
+                                          scalar: string
+                                      - name: type
+                                        type:
+                                          scalar: string
+                                - name: capabilities
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: add
+                                        type:
+                                          list:
+                                            elementType:
+                                              scalar: string
+                                            elementRelationship: atomic
+                                      - name: drop
+                                        type:
+                                          list:
+                                            elementType:
+                                              scalar: string
+                                            elementRelationship: atomic
+                                - name: privileged
+                                  type:
+                                    scalar: boolean
+                                - name: procMount
+                                  type:
+                                    scalar: string
+                                - name: readOnlyRootFilesystem
+                                  type:
+                                    scalar: boolean
+                                - name: runAsGroup
+                                  type:
+                                    scalar: numeric
+                                - name: runAsNonRoot
+                                  type:
+                                    scalar: boolean
+                                - name: runAsUser
+                                  type:
+                                    scalar: numeric
+                                - name: seLinuxOptions
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: level
+                                        type:
+                                          scalar: string
+                                      - name: role
+                                        type:
+                                          scalar: string
+                                      - name: type
+                                        type:
+                                          scalar: string
+                                      - name: user
+                                        type:
+                                          scalar: string
+                                - name: seccompProfile
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: localhostProfile
+                                        type:
+                                          scalar: string
+                                      - name: type
+                                        type:
+                                          scalar: string
+                                - name: windowsOptions
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: gmsaCredentialSpec
+                                        type:
+                                          scalar: string
+                                      - name: gmsaCredentialSpecName
+                                        type:
+                                          scalar: string
+                                      - name: hostProcess
+                                        type:
+                                          scalar: boolean
+                                      - name: runAsUserName
+                                        type:
+                                          scalar: string
+                          - name: startupProbe
+                            type:
+                              map:
+                                fields:
+                                - name: exec
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: command
+                                        type:
+                                          list:
+                                            elementType:
+                                              scalar: string
+                                            elementRelationship: atomic
+                                - name: failureThreshold
+                                  type:
+                                    scalar: numeric
+                                - name: grpc
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: mode
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: numeric
+                                      - name: service
+                                        type:
+                                          scalar: string
+                                - name: httpGet
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: host
+                                        type:
+                                          scalar: string
+                                      - name: httpHeaders
+                                        type:
+                                          list:
+                                            elementType:
+                                              map:
+                                                fields:
+                                                - name: name
+                                                  type:
+                                                    scalar: string
+                                                - name: value
+                                                  type:
+                                                    scalar: string
+                                            elementRelationship: atomic
+                                      - name: path
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: untyped
+                                          list:
+                                            elementType:
+                                              namedType: __untyped_atomic_
+                                            elementRelationship: atomic
+                                          map:
+                                            elementType:
+                                              namedType: __untyped_deduced_
+                                            elementRelationship: separable
+                                      - name: protocol
+                                        type:
+                                          scalar: string
+                                      - name: scheme
+                                        type:
+                                          scalar: string
+                                - name: initialDelaySeconds
+                                  type:
+                                    scalar: numeric
+                                - name: periodSeconds
+                                  type:
+                                    scalar: numeric
+                                - name: successThreshold
+                                  type:
+                                    scalar: numeric
+                                - name: tcpSocket
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: host
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: untyped
+                                          list:
+                                            elementType:
+                                              namedType: __untyped_atomic_
+                                            elementRelationship: atomic
+                                          map:
+                                            elementType:
+                                              namedType: __untyped_deduced_
+                                            elementRelationship: separable
+                                - name: terminationGracePeriodSeconds
+                                  type:
+                                    scalar: numeric
+                                - name: timeoutSeconds
+                                  type:
+                                    scalar: numeric
+                          - name: stdin
+                            type:
+                              scalar: boolean
+                          - name: stdinOnce
+                            type:
+                              scalar: boolean
+                          - name: terminationMessagePath
+                            type:
+                              scalar: string
+                          - name: terminationMessagePolicy
+                            type:
+                              scalar: string
+                          - name: tty
+                            type:
+                              scalar: boolean
+                          - name: volumeDevices
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: devicePath
+                                      type:
+                                        scalar: string
+                                    - name: name
+                                      type:
+                                        scalar: string
+                                elementRelationship: associative
+                                keys:
+                                - devicePath
+                          - name: volumeMounts
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: bindMountOptions
+                                      type:
+                                        list:
+                                          elementType:
+                                            scalar: string
+                                          elementRelationship: associative
+                                    - name: mountPath
+                                      type:
+                                        scalar: string
+                                    - name: mountPropagation
+                                      type:
+                                        scalar: string
+                                    - name: name
+                                      type:
+                                        scalar: string
+                                    - name: readOnly
+                                      type:
+                                        scalar: boolean
+                                    - name: recursiveReadOnly
+                                      type:
+                                        scalar: string
+                                    - name: subPath
+                                      type:
+                                        scalar: string
+                                    - name: subPathExpr
+                                      type:
+                                        scalar: string
+                                elementRelationship: associative
+                                keys:
+                                - mountPath
+                          - name: workingDir
+                            type:
+                              scalar: string
+                      elementRelationship: atomic
+                - name: extraInitContainers
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: args
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: atomic
+                          - name: command
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: atomic
+                          - name: env
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: name
+                                      type:
+                                        scalar: string
+                                    - name: value
+                                      type:
+                                        scalar: string
+                                    - name: valueFrom
+                                      type:
+                                        map:
+                                          fields:
+                                          - name: configMapKeyRef
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: key
+                                                  type:
+                                                    scalar: string
+                                                - name: name
+                                                  type:
+                                                    scalar: string
+                                                - name: optional
+                                                  type:
+                                                    scalar: boolean
+                                                elementRelationship: atomic
+                                          - name: fieldRef
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: apiVersion
+                                                  type:
+                                                    scalar: string
+                                                - name: fieldPath
+                                                  type:
+                                                    scalar: string
+                                                elementRelationship: atomic
+                                          - name: fileKeyRef
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: key
+                                                  type:
+                                                    scalar: string
+                                                - name: optional
+                                                  type:
+                                                    scalar: boolean
+                                                - name: path
+                                                  type:
+                                                    scalar: string
+                                                - name: volumeName
+                                                  type:
+                                                    scalar: string
+                                                elementRelationship: atomic
+                                          - name: resourceFieldRef
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: containerName
+                                                  type:
+                                                    scalar: string
+                                                - name: divisor
+                                                  type:
+                                                    scalar: untyped
+                                                    list:
+                                                      elementType:
+                                                        namedType: __untyped_atomic_
+                                                      elementRelationship: atomic
+                                                    map:
+                                                      elementType:
+                                                        namedType: __untyped_deduced_
+                                                      elementRelationship: separable
+                                                - name: resource
+                                                  type:
+                                                    scalar: string
+                                                elementRelationship: atomic
+                                          - name: secretKeyRef
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: key
+                                                  type:
+                                                    scalar: string
+                                                - name: name
+                                                  type:
+                                                    scalar: string
+                                                - name: optional
+                                                  type:
+                                                    scalar: boolean
+                                                elementRelationship: atomic
+                                elementRelationship: associative
+                                keys:
+                                - name
+                          - name: envFrom
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: configMapRef
+                                      type:
+                                        map:
+                                          fields:
+                                          - name: name
+                                            type:
+                                              scalar: string
+                                          - name: optional
+                                            type:
+                                              scalar: boolean
+                                          elementRelationship: atomic
+                                    - name: prefix
+                                      type:
+                                        scalar: string
+                                    - name: secretRef
+                                      type:
+                                        map:
+                                          fields:
+                                          - name: name
+                                            type:
+                                              scalar: string
+                                          - name: optional
+                                            type:
+                                              scalar: boolean
+                                          elementRelationship: atomic
+                                elementRelationship: atomic
+                          - name: image
+                            type:
+                              scalar: string
+                          - name: imagePullPolicy
+                            type:
+                              scalar: string
+                          - name: lifecycle
+                            type:
+                              map:
+                                fields:
+                                - name: postStart
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: exec
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: command
+                                              type:
+                                                list:
+                                                  elementType:
+                                                    scalar: string
+                                                  elementRelationship: atomic
+                                      - name: httpGet
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: host
+                                              type:
+                                                scalar: string
+                                            - name: httpHeaders
+                                              type:
+                                                list:
+                                                  elementType:
+                                                    map:
+                                                      fields:
+                                                      - name: name
+                                                        type:
+                                                          scalar: string
+                                                      - name: value
+                                                        type:
+                                                          scalar: string
+                                                  elementRelationship: atomic
+                                            - name: path
+                                              type:
+                                                scalar: string
+                                            - name: port
+                                              type:
+                                                scalar: untyped
+                                                list:
+                                                  elementType:
+                                                    namedType: __untyped_atomic_
+                                                  elementRelationship: atomic
+                                                map:
+                                                  elementType:
+                                                    namedType: __untyped_deduced_
+                                                  elementRelationship: separable
+                                            - name: protocol
+                                              type:
+                                                scalar: string
+                                            - name: scheme
+                                              type:
+                                                scalar: string
+                                      - name: sleep
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: seconds
+                                              type:
+                                                scalar: numeric
+                                      - name: tcpSocket
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: host
+                                              type:
+                                                scalar: string
+                                            - name: port
+                                              type:
+                                                scalar: untyped
+                                                list:
+                                                  elementType:
+                                                    namedType: __untyped_atomic_
+                                                  elementRelationship: atomic
+                                                map:
+                                                  elementType:
+                                                    namedType: __untyped_deduced_
+                                                  elementRelationship: separable
+                                - name: preStop
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: exec
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: command
+                                              type:
+                                                list:
+                                                  elementType:
+                                                    scalar: string
+                                                  elementRelationship: atomic
+                                      - name: httpGet
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: host
+                                              type:
+                                                scalar: string
+                                            - name: httpHeaders
+                                              type:
+                                                list:
+                                                  elementType:
+                                                    map:
+                                                      fields:
+                                                      - name: name
+                                                        type:
+                                                          scalar: string
+                                                      - name: value
+                                                        type:
+                                                          scalar: string
+                                                  elementRelationship: atomic
+                                            - name: path
+                                              type:
+                                                scalar: string
+                                            - name: port
+                                              type:
+                                                scalar: untyped
+                                                list:
+                                                  elementType:
+                                                    namedType: __untyped_atomic_
+                                                  elementRelationship: atomic
+                                                map:
+                                                  elementType:
+                                                    namedType: __untyped_deduced_
+                                                  elementRelationship: separable
+                                            - name: protocol
+                                              type:
+                                                scalar: string
+                                            - name: scheme
+                                              type:
+                                                scalar: string
+                                      - name: sleep
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: seconds
+                                              type:
+                                                scalar: numeric
+                                      - name: tcpSocket
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: host
+                                              type:
+                                                scalar: string
+                                            - name: port
+                                              type:
+                                                scalar: untyped
+                                                list:
+                                                  elementType:
+                                                    namedType: __untyped_atomic_
+                                                  elementRelationship: atomic
+                                                map:
+                                                  elementType:
+                                                    namedType: __untyped_deduced_
+                                                  elementRelationship: separable
+                                - name: stopSignal
+                                  type:
+                                    scalar: string
+                          - name: livenessProbe
+                            type:
+                              map:
+                                fields:
+                                - name: exec
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: command
+                                        type:
+                                          list:
+                                            elementType:
+                                              scalar: string
+                                            elementRelationship: atomic
+                                - name: failureThreshold
+                                  type:
+                                    scalar: numeric
+                                - name: grpc
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: mode
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: numeric
+                                      - name: service
+                                        type:
+                                          scalar: string
+                                - name: httpGet
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: host
+                                        type:
+                                          scalar: string
+                                      - name: httpHeaders
+                                        type:
+                                          list:
+                                            elementType:
+                                              map:
+                                                fields:
+                                                - name: name
+                                                  type:
+                                                    scalar: string
+                                                - name: value
+                                                  type:
+                                                    scalar: string
+                                            elementRelationship: atomic
+                                      - name: path
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: untyped
+                                          list:
+                                            elementType:
+                                              namedType: __untyped_atomic_
+                                            elementRelationship: atomic
+                                          map:
+                                            elementType:
+                                              namedType: __untyped_deduced_
+                                            elementRelationship: separable
+                                      - name: protocol
+                                        type:
+                                          scalar: string
+                                      - name: scheme
+                                        type:
+                                          scalar: string
+                                - name: initialDelaySeconds
+                                  type:
+                                    scalar: numeric
+                                - name: periodSeconds
+                                  type:
+                                    scalar: numeric
+                                - name: successThreshold
+                                  type:
+                                    scalar: numeric
+                                - name: tcpSocket
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: host
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: untyped
+                                          list:
+                                            elementType:
+                                              namedType: __untyped_atomic_
+                                            elementRelationship: atomic
+                                          map:
+                                            elementType:
+                                              namedType: __untyped_deduced_
+                                            elementRelationship: separable
+                                - name: terminationGracePeriodSeconds
+                                  type:
+                                    scalar: numeric
+                                - name: timeoutSeconds
+                                  type:
+                                    scalar: numeric
+                          - name: name
+                            type:
+                              scalar: string
+                          - name: ports
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: containerPort
+                                      type:
+                                        scalar: numeric
+                                    - name: hostIP
+                                      type:
+                                        scalar: string
+                                    - name: hostPort
+                                      type:
+                                        scalar: numeric
+                                    - name: name
+                                      type:
+                                        scalar: string
+                                    - name: protocol
+                                      type:
+                                        scalar: string
+                                elementRelationship: associative
+                                keys:
+                                - containerPort
+                                - protocol
+                          - name: readinessProbe
+                            type:
+                              map:
+                                fields:
+                                - name: exec
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: command
+                                        type:
+                                          list:
+                                            elementType:
+                                              scalar: string
+                                            elementRelationship: atomic
+                                - name: failureThreshold
+                                  type:
+                                    scalar: numeric
+                                - name: grpc
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: mode
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: numeric
+                                      - name: service
+                                        type:
+                                          scalar: string
+                                - name: httpGet
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: host
+                                        type:
+                                          scalar: string
+                                      - name: httpHeaders
+                                        type:
+                                          list:
+                                            elementType:
+                                              map:
+                                                fields:
+                                                - name: name
+                                                  type:
+                                                    scalar: string
+                                                - name: value
+                                                  type:
+                                                    scalar: string
+                                            elementRelationship: atomic
+                                      - name: path
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: untyped
+                                          list:
+                                            elementType:
+                                              namedType: __untyped_atomic_
+                                            elementRelationship: atomic
+                                          map:
+                                            elementType:
+                                              namedType: __untyped_deduced_
+                                            elementRelationship: separable
+                                      - name: protocol
+                                        type:
+                                          scalar: string
+                                      - name: scheme
+                                        type:
+                                          scalar: string
+                                - name: initialDelaySeconds
+                                  type:
+                                    scalar: numeric
+                                - name: periodSeconds
+                                  type:
+                                    scalar: numeric
+                                - name: successThreshold
+                                  type:
+                                    scalar: numeric
+                                - name: tcpSocket
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: host
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: untyped
+                                          list:
+                                            elementType:
+                                              namedType: __untyped_atomic_
+                                            elementRelationship: atomic
+                                          map:
+                                            elementType:
+                                              namedType: __untyped_deduced_
+                                            elementRelationship: separable
+                                - name: terminationGracePeriodSeconds
+                                  type:
+                                    scalar: numeric
+                                - name: timeoutSeconds
+                                  type:
+                                    scalar: numeric
+                          - name: resizePolicy
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: resourceName
+                                      type:
+                                        scalar: string
+                                    - name: restartPolicy
+                                      type:
+                                        scalar: string
+                                elementRelationship: atomic
+                          - name: resources
+                            type:
+                              map:
+                                fields:
+                                - name: claims
+                                  type:
+                                    list:
+                                      elementType:
+                                        map:
+                                          fields:
+                                          - name: name
+                                            type:
+                                              scalar: string
+                                          - name: request
+                                            type:
+                                              scalar: string
+                                      elementRelationship: associative
+                                      keys:
+                                      - name
+                                - name: limits
+                                  type:
+                                    map:
+                                      elementType:
+                                        scalar: untyped
+                                        list:
+                                          elementType:
+                                            namedType: __untyped_atomic_
+                                          elementRelationship: atomic
+                                        map:
+                                          elementType:
+                                            namedType: __untyped_deduced_
+                                          elementRelationship: separable
+                                - name: requests
+                                  type:
+                                    map:
+                                      elementType:
+                                        scalar: untyped
+                                        list:
+                                          elementType:
+                                            namedType: __untyped_atomic_
+                                          elementRelationship: atomic
+                                        map:
+                                          elementType:
+                                            namedType: __untyped_deduced_
+                                          elementRelationship: separable
+                          - name: restartPolicy
+                            type:
+                              scalar: string
+                          - name: restartPolicyRules
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: action
+                                      type:
+                                        scalar: string
+                                    - name: exitCodes
+                                      type:
+                                        map:
+                                          fields:
+                                          - name: operator
+                                            type:
+                                              scalar: string
+                                          - name: values
+                                            type:
+                                              list:
+                                                elementType:
+                                                  scalar: numeric
+                                                elementRelationship: associative
+                                elementRelationship: atomic
+                          - name: securityContext
+                            type:
+                              map:
+                                fields:
+                                - name: allowPrivilegeEscalation
+                                  type:
+                                    scalar: boolean
+                                - name: appArmorProfile
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: localhostProfile
+                                        type:
+                                          scalar: string
+                                      - name: type
+                                        type:
+                                          scalar: string
+                                - name: capabilities
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: add
+                                        type:
+                                          list:
+                                            elementType:
+                                              scalar: string
+                                            elementRelationship: atomic
+                                      - name: drop
+                                        type:
+                                          list:
+                                            elementType:
+                                              scalar: string
+                                            elementRelationship: atomic
+                                - name: privileged
+                                  type:
+                                    scalar: boolean
+                                - name: procMount
+                                  type:
+                                    scalar: string
+                                - name: readOnlyRootFilesystem
+                                  type:
+                                    scalar: boolean
+                                - name: runAsGroup
+                                  type:
+                                    scalar: numeric
+                                - name: runAsNonRoot
+                                  type:
+                                    scalar: boolean
+                                - name: runAsUser
+                                  type:
+                                    scalar: numeric
+                                - name: seLinuxOptions
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: level
+                                        type:
+                                          scalar: string
+                                      - name: role
+                                        type:
+                                          scalar: string
+                                      - name: type
+                                        type:
+                                          scalar: string
+                                      - name: user
+                                        type:
+                                          scalar: string
+                                - name: seccompProfile
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: localhostProfile
+                                        type:
+                                          scalar: string
+                                      - name: type
+                                        type:
+                                          scalar: string
+                                - name: windowsOptions
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: gmsaCredentialSpec
+                                        type:
+                                          scalar: string
+                                      - name: gmsaCredentialSpecName
+                                        type:
+                                          scalar: string
+                                      - name: hostProcess
+                                        type:
+                                          scalar: boolean
+                                      - name: runAsUserName
+                                        type:
+                                          scalar: string
+                          - name: startupProbe
+                            type:
+                              map:
+                                fields:
+                                - name: exec
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: command
+                                        type:
+                                          list:
+                                            elementType:
+                                              scalar: string
+                                            elementRelationship: atomic
+                                - name: failureThreshold
+                                  type:
+                                    scalar: numeric
+                                - name: grpc
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: mode
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: numeric
+                                      - name: service
+                                        type:
+                                          scalar: string
+                                - name: httpGet
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: host
+                                        type:
+                                          scalar: string
+                                      - name: httpHeaders
+                                        type:
+                                          list:
+                                            elementType:
+                                              map:
+                                                fields:
+                                                - name: name
+                                                  type:
+                                                    scalar: string
+                                                - name: value
+                                                  type:
+                                                    scalar: string
+                                            elementRelationship: atomic
+                                      - name: path
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: untyped
+                                          list:
+                                            elementType:
+                                              namedType: __untyped_atomic_
+                                            elementRelationship: atomic
+                                          map:
+                                            elementType:
+                                              namedType: __untyped_deduced_
+                                            elementRelationship: separable
+                                      - name: protocol
+                                        type:
+                                          scalar: string
+                                      - name: scheme
+                                        type:
+                                          scalar: string
+                                - name: initialDelaySeconds
+                                  type:
+                                    scalar: numeric
+                                - name: periodSeconds
+                                  type:
+                                    scalar: numeric
+                                - name: successThreshold
+                                  type:
+                                    scalar: numeric
+                                - name: tcpSocket
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: host
+                                        type:
+                                          scalar: string
+                                      - name: port
+                                        type:
+                                          scalar: untyped
+                                          list:
+                                            elementType:
+                                              namedType: __untyped_atomic_
+                                            elementRelationship: atomic
+                                          map:
+                                            elementType:
+                                              namedType: __untyped_deduced_
+                                            elementRelationship: separable
+                                - name: terminationGracePeriodSeconds
+                                  type:
+                                    scalar: numeric
+                                - name: timeoutSeconds
+                                  type:
+                                    scalar: numeric
+                          - name: stdin
+                            type:
+                              scalar: boolean
+                          - name: stdinOnce
+                            type:
+                              scalar: boolean
+                          - name: terminationMessagePath
+                            type:
+                              scalar: string
+                          - name: terminationMessagePolicy
+                            type:
+                              scalar: string
+                          - name: tty
+                            type:
+                              scalar: boolean
+                          - name: volumeDevices
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: devicePath
+                                      type:
+                                        scalar: string
+                                    - name: name
+                                      type:
+                                        scalar: string
+                                elementRelationship: associative
+                                keys:
+                                - devicePath
+                          - name: volumeMounts
+                            type:
+                              list:
+                                elementType:
+                                  map:
+                                    fields:
+                                    - name: bindMountOptions
+                                      type:
+                                        list:
+                                          elementType:
+                                            scalar: string
+                                          elementRelationship: associative
+                                    - name: mountPath
+                                      type:
+                                        scalar: string
+                                    - name: mountPropagation
+                                      type:
+                                        scalar: string
+                                    - name: name
+                                      type:
+                                        scalar: string
+                                    - name: readOnly
+                                      type:
+                                        scalar: boolean
+                                    - name: recursiveReadOnly
+                                      type:
+                                        scalar: string
+                                    - name: subPath
+                                      type:
+                                        scalar: string
+                                    - name: subPathExpr
+                                      type:
+                                        scalar: string
+                                elementRelationship: associative
+                                keys:
+                                - mountPath
+                          - name: workingDir
+                            type:
+                              scalar: string
+                      elementRelationship: atomic
+                - name: extraNodeSelectorPreferences
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: preference
+                            type:
+                              map:
+                                fields:
+                                - name: matchExpressions
+                                  type:
+                                    list:
+                                      elementType:
+                                        map:
+                                          fields:
+                                          - name: key
+                                            type:
+                                              scalar: string
+                                          - name: operator
+                                            type:
+                                              scalar: string
+                                          - name: values
+                                            type:
+                                              list:
+                                                elementType:
+                                                  scalar: string
+                                                elementRelationship: atomic
+                                      elementRelationship: atomic
+                                - name: matchFields
+                                  type:
+                                    list:
+                                      elementType:
+                                        map:
+                                          fields:
+                                          - name: key
+                                            type:
+                                              scalar: string
+                                          - name: operator
+                                            type:
+                                              scalar: string
+                                          - name: values
+                                            type:
+                                              list:
+                                                elementType:
+                                                  scalar: string
+                                                elementRelationship: atomic
+                                      elementRelationship: atomic
+                                elementRelationship: atomic
+                          - name: weight
+                            type:
+                              scalar: numeric
+                      elementRelationship: atomic
+                - name: extraNodeSelectorRequirements
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: key
+                            type:
+                              scalar: string
+                          - name: operator
+                            type:
+                              scalar: string
+                          - name: values
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: atomic
+                      elementRelationship: atomic
+                - name: extraVolumes
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: awsElasticBlockStore
+                            type:
+                              map:
+                                fields:
+                                - name: fsType
+                                  type:
+                                    scalar: string
+                                - name: partition
+                                  type:
+                                    scalar: numeric
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                                - name: volumeID
+                                  type:
+                                    scalar: string
+                          - name: azureDisk
+                            type:
+                              map:
+                                fields:
+                                - name: cachingMode
+                                  type:
+                                    scalar: string
+                                - name: diskName
+                                  type:
+                                    scalar: string
+                                - name: diskURI
+                                  type:
+                                    scalar: string
+                                - name: fsType
+                                  type:
+                                    scalar: string
+                                - name: kind
+                                  type:
+                                    scalar: string
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                          - name: azureFile
+                            type:
+                              map:
+                                fields:
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                                - name: secretName
+                                  type:
+                                    scalar: string
+                                - name: shareName
+                                  type:
+                                    scalar: string
+                          - name: cephfs
+                            type:
+                              map:
+                                fields:
+                                - name: monitors
+                                  type:
+                                    list:
+                                      elementType:
+                                        scalar: string
+                                      elementRelationship: atomic
+                                - name: path
+                                  type:
+                                    scalar: string
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                                - name: secretFile
+                                  type:
+                                    scalar: string
+                                - name: secretRef
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: name
+                                        type:
+                                          scalar: string
+                                      elementRelationship: atomic
+                                - name: user
+                                  type:
+                                    scalar: string
+                          - name: cinder
+                            type:
+                              map:
+                                fields:
+                                - name: fsType
+                                  type:
+                                    scalar: string
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                                - name: secretRef
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: name
+                                        type:
+                                          scalar: string
+                                      elementRelationship: atomic
+                                - name: volumeID
+                                  type:
+                                    scalar: string
+                          - name: configMap
+                            type:
+                              map:
+                                fields:
+                                - name: defaultMode
+                                  type:
+                                    scalar: numeric
+                                - name: defaultUser
+                                  type:
+                                    scalar: numeric
+                                - name: items
+                                  type:
+                                    list:
+                                      elementType:
+                                        map:
+                                          fields:
+                                          - name: key
+                                            type:
+                                              scalar: string
+                                          - name: mode
+                                            type:
+                                              scalar: numeric
+                                          - name: path
+                                            type:
+                                              scalar: string
+                                          - name: user
+                                            type:
+                                              scalar: numeric
+                                      elementRelationship: atomic
+                                - name: name
+                                  type:
+                                    scalar: string
+                                - name: optional
+                                  type:
+                                    scalar: boolean
+                                elementRelationship: atomic
+                          - name: csi
+                            type:
+                              map:
+                                fields:
+                                - name: driver
+                                  type:
+                                    scalar: string
+                                - name: fsType
+                                  type:
+                                    scalar: string
+                                - name: nodePublishSecretRef
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: name
+                                        type:
+                                          scalar: string
+                                      elementRelationship: atomic
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                                - name: volumeAttributes
+                                  type:
+                                    map:
+                                      elementType:
+                                        scalar: string
+                          - name: downwardAPI
+                            type:
+                              map:
+                                fields:
+                                - name: defaultMode
+                                  type:
+                                    scalar: numeric
+                                - name: defaultUser
+                                  type:
+                                    scalar: numeric
+                                - name: items
+                                  type:
+                                    list:
+                                      elementType:
+                                        map:
+                                          fields:
+                                          - name: fieldRef
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: apiVersion
+                                                  type:
+                                                    scalar: string
+                                                - name: fieldPath
+                                                  type:
+                                                    scalar: string
+                                                elementRelationship: atomic
+                                          - name: mode
+                                            type:
+                                              scalar: numeric
+                                          - name: path
+                                            type:
+                                              scalar: string
+                                          - name: resourceFieldRef
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: containerName
+                                                  type:
+                                                    scalar: string
+                                                - name: divisor
+                                                  type:
+                                                    scalar: untyped
+                                                    list:
+                                                      elementType:
+                                                        namedType: __untyped_atomic_
+                                                      elementRelationship: atomic
+                                                    map:
+                                                      elementType:
+                                                        namedType: __untyped_deduced_
+                                                      elementRelationship: separable
+                                                - name: resource
+                                                  type:
+                                                    scalar: string
+                                                elementRelationship: atomic
+                                          - name: user
+                                            type:
+                                              scalar: numeric
+                                      elementRelationship: atomic
+                          - name: emptyDir
+                            type:
+                              map:
+                                fields:
+                                - name: medium
+                                  type:
+                                    scalar: string
+                                - name: mode
+                                  type:
+                                    scalar: numeric
+                                - name: sizeLimit
+                                  type:
+                                    scalar: untyped
+                                    list:
+                                      elementType:
+                                        namedType: __untyped_atomic_
+                                      elementRelationship: atomic
+                                    map:
+                                      elementType:
+                                        namedType: __untyped_deduced_
+                                      elementRelationship: separable
+                          - name: ephemeral
+                            type:
+                              map:
+                                fields:
+                                - name: volumeClaimTemplate
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: metadata
+                                        type:
+                                          scalar: untyped
+                                          list:
+                                            elementType:
+                                              namedType: __untyped_atomic_
+                                            elementRelationship: atomic
+                                          map:
+                                            elementType:
+                                              namedType: __untyped_deduced_
+                                            elementRelationship: separable
+                                      - name: spec
+                                        type:
+                                          map:
+                                            fields:
+                                            - name: accessModes
+                                              type:
+                                                list:
+                                                  elementType:
+                                                    scalar: string
+                                                  elementRelationship: atomic
+                                            - name: dataSource
+                                              type:
+                                                map:
+                                                  fields:
+                                                  - name: apiGroup
+                                                    type:
+                                                      scalar: string
+                                                  - name: kind
+                                                    type:
+                                                      scalar: string
+                                                  - name: name
+                                                    type:
+                                                      scalar: string
+                                                  elementRelationship: atomic
+                                            - name: dataSourceRef
+                                              type:
+                                                map:
+                                                  fields:
+                                                  - name: apiGroup
+                                                    type:
+                                                      scalar: string
+                                                  - name: kind
+                                                    type:
+                                                      scalar: string
+                                                  - name: name
+                                                    type:
+                                                      scalar: string
+                                                  - name: namespace
+                                                    type:
+                                                      scalar: string
+                                            - name: resources
+                                              type:
+                                                map:
+                                                  fields:
+                                                  - name: limits
+                                                    type:
+                                                      map:
+                                                        elementType:
+                                                          scalar: untyped
+                                                          list:
+                                                            elementType:
+                                                              namedType: __untyped_atomic_
+                                                            elementRelationship: atomic
+                                                          map:
+                                                            elementType:
+                                                              namedType: __untyped_deduced_
+                                                            elementRelationship: separable
+                                                  - name: requests
+                                                    type:
+                                                      map:
+                                                        elementType:
+                                                          scalar: untyped
+                                                          list:
+                                                            elementType:
+                                                              namedType: __untyped_atomic_
+                                                            elementRelationship: atomic
+                                                          map:
+                                                            elementType:
+                                                              namedType: __untyped_deduced_
+                                                            elementRelationship: separable
+                                            - name: selector
+                                              type:
+                                                map:
+                                                  fields:
+                                                  - name: matchExpressions
+                                                    type:
+                                                      list:
+                                                        elementType:
+                                                          map:
+                                                            fields:
+                                                            - name: key
+                                                              type:
+                                                                scalar: string
+                                                            - name: operator
+                                                              type:
+                                                                scalar: string
+                                                            - name: values
+                                                              type:
+                                                                list:
+                                                                  elementType:
+                                                                    scalar: string
+                                                                  elementRelationship: atomic
+                                                        elementRelationship: atomic
+                                                  - name: matchLabels
+                                                    type:
+                                                      map:
+                                                        elementType:
+                                                          scalar: string
+                                                  elementRelationship: atomic
+                                            - name: storageClassName
+                                              type:
+                                                scalar: string
+                                            - name: volumeAttributesClassName
+                                              type:
+                                                scalar: string
+                                            - name: volumeMode
+                                              type:
+                                                scalar: string
+                                            - name: volumeName
+                                              type:
+                                                scalar: string
+                          - name: fc
+                            type:
+                              map:
+                                fields:
+                                - name: fsType
+                                  type:
+                                    scalar: string
+                                - name: lun
+                                  type:
+                                    scalar: numeric
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                                - name: targetWWNs
+                                  type:
+                                    list:
+                                      elementType:
+                                        scalar: string
+                                      elementRelationship: atomic
+                                - name: wwids
+                                  type:
+                                    list:
+                                      elementType:
+                                        scalar: string
+                                      elementRelationship: atomic
+                          - name: flexVolume
+                            type:
+                              map:
+                                fields:
+                                - name: driver
+                                  type:
+                                    scalar: string
+                                - name: fsType
+                                  type:
+                                    scalar: string
+                                - name: options
+                                  type:
+                                    map:
+                                      elementType:
+                                        scalar: string
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                                - name: secretRef
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: name
+                                        type:
+                                          scalar: string
+                                      elementRelationship: atomic
+                          - name: flocker
+                            type:
+                              map:
+                                fields:
+                                - name: datasetName
+                                  type:
+                                    scalar: string
+                                - name: datasetUUID
+                                  type:
+                                    scalar: string
+                          - name: gcePersistentDisk
+                            type:
+                              map:
+                                fields:
+                                - name: fsType
+                                  type:
+                                    scalar: string
+                                - name: partition
+                                  type:
+                                    scalar: numeric
+                                - name: pdName
+                                  type:
+                                    scalar: string
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                          - name: gitRepo
+                            type:
+                              map:
+                                fields:
+                                - name: directory
+                                  type:
+                                    scalar: string
+                                - name: repository
+                                  type:
+                                    scalar: string
+                                - name: revision
+                                  type:
+                                    scalar: string
+                          - name: glusterfs
+                            type:
+                              map:
+                                fields:
+                                - name: endpoints
+                                  type:
+                                    scalar: string
+                                - name: path
+                                  type:
+                                    scalar: string
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                          - name: hostPath
+                            type:
+                              map:
+                                fields:
+                                - name: path
+                                  type:
+                                    scalar: string
+                                - name: type
+                                  type:
+                                    scalar: string
+                          - name: image
+                            type:
+                              map:
+                                fields:
+                                - name: pullPolicy
+                                  type:
+                                    scalar: string
+                                - name: reference
+                                  type:
+                                    scalar: string
+                          - name: iscsi
+                            type:
+                              map:
+                                fields:
+                                - name: chapAuthDiscovery
+                                  type:
+                                    scalar: boolean
+                                - name: chapAuthSession
+                                  type:
+                                    scalar: boolean
+                                - name: fsType
+                                  type:
+                                    scalar: string
+                                - name: initiatorName
+                                  type:
+                                    scalar: string
+                                - name: iqn
+                                  type:
+                                    scalar: string
+                                - name: iscsiInterface
+                                  type:
+                                    scalar: string
+                                - name: lun
+                                  type:
+                                    scalar: numeric
+                                - name: portals
+                                  type:
+                                    list:
+                                      elementType:
+                                        scalar: string
+                                      elementRelationship: atomic
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                                - name: secretRef
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: name
+                                        type:
+                                          scalar: string
+                                      elementRelationship: atomic
+                                - name: targetPortal
+                                  type:
+                                    scalar: string
+                          - name: name
+                            type:
+                              scalar: string
+                          - name: nfs
+                            type:
+                              map:
+                                fields:
+                                - name: path
+                                  type:
+                                    scalar: string
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                                - name: server
+                                  type:
+                                    scalar: string
+                          - name: persistentVolumeClaim
+                            type:
+                              map:
+                                fields:
+                                - name: claimName
+                                  type:
+                                    scalar: string
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                          - name: photonPersistentDisk
+                            type:
+                              map:
+                                fields:
+                                - name: fsType
+                                  type:
+                                    scalar: string
+                                - name: pdID
+                                  type:
+                                    scalar: string
+                          - name: portworxVolume
+                            type:
+                              map:
+                                fields:
+                                - name: fsType
+                                  type:
+                                    scalar: string
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                                - name: volumeID
+                                  type:
+                                    scalar: string
+                          - name: projected
+                            type:
+                              map:
+                                fields:
+                                - name: defaultMode
+                                  type:
+                                    scalar: numeric
+                                - name: defaultUser
+                                  type:
+                                    scalar: numeric
+                                - name: sources
+                                  type:
+                                    list:
+                                      elementType:
+                                        map:
+                                          fields:
+                                          - name: clusterTrustBundle
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: labelSelector
+                                                  type:
+                                                    map:
+                                                      fields:
+                                                      - name: matchExpressions
+                                                        type:
+                                                          list:
+                                                            elementType:
+                                                              map:
+                                                                fields:
+                                                                - name: key
+                                                                  type:
+                                                                    scalar: string
+                                                                - name: operator
+                                                                  type:
+                                                                    scalar: string
+                                                                - name: values
+                                                                  type:
+                                                                    list:
+                                                                      elementType:
+                                                                        scalar: string
+                                                                      elementRelationship: atomic
+                                                            elementRelationship: atomic
+                                                      - name: matchLabels
+                                                        type:
+                                                          map:
+                                                            elementType:
+                                                              scalar: string
+                                                      elementRelationship: atomic
+                                                - name: name
+                                                  type:
+                                                    scalar: string
+                                                - name: optional
+                                                  type:
+                                                    scalar: boolean
+                                                - name: path
+                                                  type:
+                                                    scalar: string
+                                                - name: signerName
+                                                  type:
+                                                    scalar: string
+                                                - name: user
+                                                  type:
+                                                    scalar: numeric
+                                          - name: configMap
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: items
+                                                  type:
+                                                    list:
+                                                      elementType:
+                                                        map:
+                                                          fields:
+                                                          - name: key
+                                                            type:
+                                                              scalar: string
+                                                          - name: mode
+                                                            type:
+                                                              scalar: numeric
+                                                          - name: path
+                                                            type:
+                                                              scalar: string
+                                                          - name: user
+                                                            type:
+                                                              scalar: numeric
+                                                      elementRelationship: atomic
+                                                - name: name
+                                                  type:
+                                                    scalar: string
+                                                - name: optional
+                                                  type:
+                                                    scalar: boolean
+                                                elementRelationship: atomic
+                                          - name: downwardAPI
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: items
+                                                  type:
+                                                    list:
+                                                      elementType:
+                                                        map:
+                                                          fields:
+                                                          - name: fieldRef
+                                                            type:
+                                                              map:
+                                                                fields:
+                                                                - name: apiVersion
+                                                                  type:
+                                                                    scalar: string
+                                                                - name: fieldPath
+                                                                  type:
+                                                                    scalar: string
+                                                                elementRelationship: atomic
+                                                          - name: mode
+                                                            type:
+                                                              scalar: numeric
+                                                          - name: path
+                                                            type:
+                                                              scalar: string
+                                                          - name: resourceFieldRef
+                                                            type:
+                                                              map:
+                                                                fields:
+                                                                - name: containerName
+                                                                  type:
+                                                                    scalar: string
+                                                                - name: divisor
+                                                                  type:
+                                                                    scalar: untyped
+                                                                    list:
+                                                                      elementType:
+                                                                        namedType: __untyped_atomic_
+                                                                      elementRelationship: atomic
+                                                                    map:
+                                                                      elementType:
+                                                                        namedType: __untyped_deduced_
+                                                                      elementRelationship: separable
+                                                                - name: resource
+                                                                  type:
+                                                                    scalar: string
+                                                                elementRelationship: atomic
+                                                          - name: user
+                                                            type:
+                                                              scalar: numeric
+                                                      elementRelationship: atomic
+                                          - name: podCertificate
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: certificateChainPath
+                                                  type:
+                                                    scalar: string
+                                                - name: credentialBundlePath
+                                                  type:
+                                                    scalar: string
+                                                - name: keyPath
+                                                  type:
+                                                    scalar: string
+                                                - name: keyType
+                                                  type:
+                                                    scalar: string
+                                                - name: maxExpirationSeconds
+                                                  type:
+                                                    scalar: numeric
+                                                - name: signerName
+                                                  type:
+                                                    scalar: string
+                                                - name: user
+                                                  type:
+                                                    scalar: numeric
+                                                - name: userAnnotations
+                                                  type:
+                                                    map:
+                                                      elementType:
+                                                        scalar: string
+                                          - name: secret
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: items
+                                                  type:
+                                                    list:
+                                                      elementType:
+                                                        map:
+                                                          fields:
+                                                          - name: key
+                                                            type:
+                                                              scalar: string
+                                                          - name: mode
+                                                            type:
+                                                              scalar: numeric
+                                                          - name: path
+                                                            type:
+                                                              scalar: string
+                                                          - name: user
+                                                            type:
+                                                              scalar: numeric
+                                                      elementRelationship: atomic
+                                                - name: name
+                                                  type:
+                                                    scalar: string
+                                                - name: optional
+                                                  type:
+                                                    scalar: boolean
+                                                elementRelationship: atomic
+                                          - name: serviceAccountToken
+                                            type:
+                                              map:
+                                                fields:
+                                                - name: audience
+                                                  type:
+                                                    scalar: string
+                                                - name: expirationSeconds
+                                                  type:
+                                                    scalar: numeric
+                                                - name: path
+                                                  type:
+                                                    scalar: string
+                                                - name: user
+                                                  type:
+                                                    scalar: numeric
+                                      elementRelationship: atomic
+                          - name: quobyte
+                            type:
+                              map:
+                                fields:
+                                - name: group
+                                  type:
+                                    scalar: string
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                                - name: registry
+                                  type:
+                                    scalar: string
+                                - name: tenant
+                                  type:
+                                    scalar: string
+                                - name: user
+                                  type:
+                                    scalar: string
+                                - name: volume
+                                  type:
+                                    scalar: string
+                          - name: rbd
+                            type:
+                              map:
+                                fields:
+                                - name: fsType
+                                  type:
+                                    scalar: string
+                                - name: image
+                                  type:
+                                    scalar: string
+                                - name: keyring
+                                  type:
+                                    scalar: string
+                                - name: monitors
+                                  type:
+                                    list:
+                                      elementType:
+                                        scalar: string
+                                      elementRelationship: atomic
+                                - name: pool
+                                  type:
+                                    scalar: string
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                                - name: secretRef
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: name
+                                        type:
+                                          scalar: string
+                                      elementRelationship: atomic
+                                - name: user
+                                  type:
+                                    scalar: string
+                          - name: scaleIO
+                            type:
+                              map:
+                                fields:
+                                - name: fsType
+                                  type:
+                                    scalar: string
+                                - name: gateway
+                                  type:
+                                    scalar: string
+                                - name: protectionDomain
+                                  type:
+                                    scalar: string
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                                - name: secretRef
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: name
+                                        type:
+                                          scalar: string
+                                      elementRelationship: atomic
+                                - name: sslEnabled
+                                  type:
+                                    scalar: boolean
+                                - name: storageMode
+                                  type:
+                                    scalar: string
+                                - name: storagePool
+                                  type:
+                                    scalar: string
+                                - name: system
+                                  type:
+                                    scalar: string
+                                - name: volumeName
+                                  type:
+                                    scalar: string
+                          - name: secret
+                            type:
+                              map:
+                                fields:
+                                - name: defaultMode
+                                  type:
+                                    scalar: numeric
+                                - name: defaultUser
+                                  type:
+                                    scalar: numeric
+                                - name: items
+                                  type:
+                                    list:
+                                      elementType:
+                                        map:
+                                          fields:
+                                          - name: key
+                                            type:
+                                              scalar: string
+                                          - name: mode
+                                            type:
+                                              scalar: numeric
+                                          - name: path
+                                            type:
+                                              scalar: string
+                                          - name: user
+                                            type:
+                                              scalar: numeric
+                                      elementRelationship: atomic
+                                - name: optional
+                                  type:
+                                    scalar: boolean
+                                - name: secretName
+                                  type:
+                                    scalar: string
+                          - name: storageos
+                            type:
+                              map:
+                                fields:
+                                - name: fsType
+                                  type:
+                                    scalar: string
+                                - name: readOnly
+                                  type:
+                                    scalar: boolean
+                                - name: secretRef
+                                  type:
+                                    map:
+                                      fields:
+                                      - name: name
+                                        type:
+                                          scalar: string
+                                      elementRelationship: atomic
+                                - name: volumeName
+                                  type:
+                                    scalar: string
+                                - name: volumeNamespace
+                                  type:
+                                    scalar: string
+                          - name: vsphereVolume
+                            type:
+                              map:
+                                fields:
+                                - name: fsType
+                                  type:
+                                    scalar: string
+                                - name: storagePolicyID
+                                  type:
+                                    scalar: string
+                                - name: storagePolicyName
+                                  type:
+                                    scalar: string
+                                - name: volumePath
+                                  type:
+                                    scalar: string
+                      elementRelationship: atomic
+                - name: labels
+                  type:
+                    map:
+                      elementType:
+                        scalar: string
+                - name: security
+                  type:
+                    map:
+                      fields:
+                      - name: hostIPC
+                        type:
+                          scalar: boolean
+                      - name: hostNetwork
+                        type:
+                          scalar: boolean
+                      - name: hostPID
+                        type:
+                          scalar: boolean
+                      - name: securityContext
+                        type:
+                          map:
+                            fields:
+                            - name: appArmorProfile
+                              type:
+                                map:
+                                  fields:
+                                  - name: localhostProfile
+                                    type:
+                                      scalar: string
+                                  - name: type
+                                    type:
+                                      scalar: string
+                            - name: fsGroup
+                              type:
+                                scalar: numeric
+                            - name: fsGroupChangePolicy
+                              type:
+                                scalar: string
+                            - name: runAsGroup
+                              type:
+                                scalar: numeric
+                            - name: runAsNonRoot
+                              type:
+                                scalar: boolean
+                            - name: runAsUser
+                              type:
+                                scalar: numeric
+                            - name: seLinuxChangePolicy
+                              type:
+                                scalar: string
+                            - name: seLinuxOptions
+                              type:
+                                map:
+                                  fields:
+                                  - name: level
+                                    type:
+                                      scalar: string
+                                  - name: role
+                                    type:
+                                      scalar: string
+                                  - name: type
+                                    type:
+                                      scalar: string
+                                  - name: user
+                                    type:
+                                      scalar: string
+                            - name: seccompProfile
+                              type:
+                                map:
+                                  fields:
+                                  - name: localhostProfile
+                                    type:
+                                      scalar: string
+                                  - name: type
+                                    type:
+                                      scalar: string
+                            - name: supplementalGroups
+                              type:
+                                list:
+                                  elementType:
+                                    scalar: numeric
+                                  elementRelationship: atomic
+                            - name: supplementalGroupsPolicy
+                              type:
+                                scalar: string
+                            - name: sysctls
+                              type:
+                                list:
+                                  elementType:
+                                    map:
+                                      fields:
+                                      - name: name
+                                        type:
+                                          scalar: string
+                                      - name: value
+                                        type:
+                                          scalar: string
+                                  elementRelationship: atomic
+                            - name: windowsOptions
+                              type:
+                                map:
+                                  fields:
+                                  - name: gmsaCredentialSpec
+                                    type:
+                                      scalar: string
+                                  - name: gmsaCredentialSpecName
+                                    type:
+                                      scalar: string
+                                  - name: hostProcess
+                                    type:
+                                      scalar: boolean
+                                  - name: runAsUserName
+                                    type:
+                                      scalar: string
+                - name: tolerations
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: effect
+                            type:
+                              scalar: string
+                          - name: key
+                            type:
+                              scalar: string
+                          - name: operator
+                            type:
+                              scalar: string
+                          - name: tolerationSeconds
+                            type:
+                              scalar: numeric
+                          - name: value
+                            type:
+                              scalar: string
+                      elementRelationship: atomic
+          - name: rbac
+            type:
+              map:
+                fields:
+                - name: install
+                  type:
+                    scalar: boolean
+                - name: rules
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: apiGroups
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: atomic
+                          - name: nonResourceURLs
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: atomic
+                          - name: resourceNames
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: atomic
+                          - name: resources
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: atomic
+                          - name: verbs
+                            type:
+                              list:
+                                elementType:
+                                  scalar: string
+                                elementRelationship: atomic
+                      elementRelationship: atomic
+          - name: replicaCount
+            type:
+              scalar: numeric
+          - name: resourceNameOverride
+            type:
+              scalar: string
+          - name: resources
+            type:
+              map:
+                fields:
+                - name: constraints
+                  type:
+                    map:
+                      fields:
+                      - name: enabled
+                        type:
+                          scalar: boolean
+                - name: limits
+                  type:
+                    map:
+                      elementType:
+                        scalar: untyped
+                        list:
+                          elementType:
+                            namedType: __untyped_atomic_
+                          elementRelationship: atomic
+                        map:
+                          elementType:
+                            namedType: __untyped_deduced_
+                          elementRelationship: separable
+                - name: requests
+                  type:
+                    map:
+                      elementType:
+                        scalar: untyped
+                        list:
+                          elementType:
+                            namedType: __untyped_atomic_
+                          elementRelationship: atomic
+                        map:
+                          elementType:
+                            namedType: __untyped_deduced_
+                          elementRelationship: separable
+          - name: service
+            type:
+              map:
+                fields:
+                - name: annotations
+                  type:
+                    map:
+                      elementType:
+                        scalar: string
+                - name: enabled
+                  type:
+                    scalar: boolean
+                - name: extraPorts
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: appProtocol
+                            type:
+                              scalar: string
+                          - name: name
+                            type:
+                              scalar: string
+                          - name: nodePort
+                            type:
+                              scalar: numeric
+                          - name: port
+                            type:
+                              scalar: numeric
+                          - name: protocol
+                            type:
+                              scalar: string
+                          - name: targetPort
+                            type:
+                              scalar: untyped
+                              list:
+                                elementType:
+                                  namedType: __untyped_atomic_
+                                elementRelationship: atomic
+                              map:
+                                elementType:
+                                  namedType: __untyped_deduced_
+                                elementRelationship: separable
+                      elementRelationship: atomic
+                - name: extraSelectors
+                  type:
+                    map:
+                      elementType:
+                        scalar: string
+                - name: labels
+                  type:
+                    map:
+                      elementType:
+                        scalar: string
+                - name: name
+                  type:
+                    scalar: string
+                - name: port
+                  type:
+                    scalar: numeric
+                - name: targetPort
+                  type:
+                    scalar: untyped
+                    list:
+                      elementType:
+                        namedType: __untyped_atomic_
+                      elementRelationship: atomic
+                    map:
+                      elementType:
+                        namedType: __untyped_deduced_
+                      elementRelationship: separable
+                - name: type
+                  type:
+                    scalar: string
+          - name: sessioncache
+            type:
+              map:
+                fields:
+                - name: hazelcast
+                  type:
+                    map:
+                      fields:
+                      - name: embedded
+                        type:
+                          scalar: boolean
+                      - name: enabled
+                        type:
+                          scalar: boolean
+                      - name: image
+                        type:
+                          map:
+                            fields:
+                            - name: pullPolicy
+                              type:
+                                scalar: string
+                            - name: repository
+                              type:
+                                scalar: string
+                            - name: tag
+                              type:
+                                scalar: string
+          - name: ssl
+            type:
+              map:
+                fields:
+                - name: createClusterSSLConfiguration
+                  type:
+                    scalar: boolean
+                - name: enabled
+                  type:
+                    scalar: boolean
+                - name: useClusterSSLConfiguration
+                  type:
+                    scalar: boolean
+          - name: toolsImage
+            type:
+              scalar: string
+    - name: status
+      type:
+        map:
+          fields:
+          - name: conditions
+            type:
+              list:
+                elementType:
+                  map:
+                    fields:
+                    - name: lastTransitionTime
+                      type:
+                        scalar: string
+                    - name: message
+                      type:
+                        scalar: string
+                    - name: observedGeneration
+                      type:
+                        scalar: numeric
+                    - name: reason
+                      type:
+                        scalar: string
+                    - name: status
+                      type:
+                        scalar: string
+                    - name: type
+                      type:
+                        scalar: string
+                elementRelationship: associative
+                keys:
+                - type
+          - name: history
+            type:
+              list:
+                elementType:
+                  map:
+                    fields:
+                    - name: chartVersion
+                      type:
+                        scalar: string
+                    - name: deployed
+                      type:
+                        scalar: string
+                    - name: reason
+                      type:
+                        scalar: string
+                    - name: revision
+                      type:
+                        scalar: numeric
+                    - name: state
+                      type:
+                        scalar: string
+                elementRelationship: atomic
+          - name: images
+            type:
+              list:
+                elementType:
+                  map:
+                    fields:
+                    - name: digest
+                      type:
+                        scalar: string
+                    - name: image
+                      type:
+                        scalar: string
+                    - name: lastChanged
+                      type:
+                        scalar: string
+                    - name: pinned
+                      type:
+                        scalar: string
+                elementRelationship: associative
+                keys:
+                - image
+          - name: inventory
+            type:
+              list:
+                elementType:
+                  map:
+                    fields:
+                    - name: group
+                      type:
+                        scalar: string
+                    - name: keep
+                      type:
+                        scalar: boolean
+                    - name: kind
+                      type:
+                        scalar: string
+                    - name: managed
+                      type:
+                        scalar: string
+                    - name: name
+                      type:
+                        scalar: string
+                    - name: namespace
+                      type:
+                        scalar: string
+                    - name: object
+                      type:
+                        scalar: string
+                    - name: uid
+                      type:
+                        scalar: string
+                    - name: version
+                      type:
+                        scalar: string
+                elementRelationship: atomic
+          - name: observedGeneration
+            type:
+              scalar: numeric
+          - name: pullSecret
+            type:
+              map:
+                fields:
+                - name: added
+                  type:
+                    scalar: boolean
+                - name: name
+                  type:
+                    scalar: string
+          - name: readyReplicas
+            type:
+              scalar: numeric
+          - name: release
+            type:
+              map:
+                fields:
+                - name: capabilities
+                  type:
+                    list:
+                      elementType:
+                        scalar: string
+                      elementRelationship: atomic
+                - name: chart
+                  type:
+                    map:
+                      fields:
+                      - name: name
+                        type:
+                          scalar: string
+                      - name: version
+                        type:
+                          scalar: string
+                - name: digests
+                  type:
+                    map:
+                      fields:
+                      - name: chart
+                        type:
+                          scalar: string
+                      - name: inputs
+                        type:
+                          scalar: string
+                      - name: manifest
+                        type:
+                          scalar: string
+                      - name: payload
+                        type:
+                          scalar: string
+                      - name: transforms
+                        type:
+                          scalar: string
+                      - name: values
+                        type:
+                          scalar: string
+                - name: failures
+                  type:
+                    scalar: numeric
+                - name: firstDeployed
+                  type:
+                    scalar: string
+                - name: lastDeployed
+                  type:
+                    scalar: string
+                - name: lookups
+                  type:
+                    list:
+                      elementType:
+                        map:
+                          fields:
+                          - name: apiVersion
+                            type:
+                              scalar: string
+                          - name: kind
+                            type:
+                              scalar: string
+                          - name: name
+                            type:
+                              scalar: string
+                          - name: namespace
+                            type:
+                              scalar: string
+                      elementRelationship: atomic
+                - name: name
+                  type:
+                    scalar: string
+                - name: payload
+                  type:
+                    scalar: string
+                - name: reason
+                  type:
+                    scalar: string
+                - name: revision
+                  type:
+                    scalar: numeric
+                - name: state
+                  type:
+                    scalar: string
+          - name: replicas
+            type:
+              scalar: numeric
 - name: __untyped_atomic_
   scalar: untyped
   list:

@@ -6,9 +6,12 @@
 package v1alpha1
 
 import (
+	libertyv1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/liberty/v1alpha1"
+	internal "github.com/jkwong888/go-helm-operator/pkg/apis/liberty/v1alpha1/clientset/applyconfiguration/internal"
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	types "k8s.io/apimachinery/pkg/types"
+	managedfields "k8s.io/apimachinery/pkg/util/managedfields"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
@@ -38,6 +41,47 @@ func LibertyApp(name, namespace string) *LibertyAppApplyConfiguration {
 	b.WithKind("LibertyApp")
 	b.WithAPIVersion("liberty.ibm.com/v1alpha1")
 	return b
+}
+
+// ExtractLibertyAppFrom extracts the applied configuration owned by fieldManager from
+// libertyApp for the specified subresource. Pass an empty string for subresource to extract
+// the main resource. Common subresources include "status", "scale", etc.
+// libertyApp must be a unmodified LibertyApp API object that was retrieved from the Kubernetes API.
+// ExtractLibertyAppFrom provides a way to perform a extract/modify-in-place/apply workflow.
+// Note that an extracted apply configuration will contain fewer fields than what the fieldManager previously
+// applied if another fieldManager has updated or force applied any of the previously applied fields.
+func ExtractLibertyAppFrom(libertyApp *libertyv1alpha1.LibertyApp, fieldManager string, subresource string) (*LibertyAppApplyConfiguration, error) {
+	b := &LibertyAppApplyConfiguration{}
+	err := managedfields.ExtractInto(libertyApp, internal.Parser().Type("com.github.jkwong888.go-helm-operator.pkg.apis.liberty.v1alpha1.LibertyApp"), fieldManager, b, subresource)
+	if err != nil {
+		return nil, err
+	}
+	b.WithName(libertyApp.Name)
+	b.WithNamespace(libertyApp.Namespace)
+
+	b.WithKind("LibertyApp")
+	b.WithAPIVersion("liberty.ibm.com/v1alpha1")
+	return b, nil
+}
+
+// ExtractLibertyApp extracts the applied configuration owned by fieldManager from
+// libertyApp. If no managedFields are found in libertyApp for fieldManager, a
+// LibertyAppApplyConfiguration is returned with only the Name, Namespace (if applicable),
+// APIVersion and Kind populated. It is possible that no managed fields were found for because other
+// field managers have taken ownership of all the fields previously owned by fieldManager, or because
+// the fieldManager never owned fields any fields.
+// libertyApp must be a unmodified LibertyApp API object that was retrieved from the Kubernetes API.
+// ExtractLibertyApp provides a way to perform a extract/modify-in-place/apply workflow.
+// Note that an extracted apply configuration will contain fewer fields than what the fieldManager previously
+// applied if another fieldManager has updated or force applied any of the previously applied fields.
+func ExtractLibertyApp(libertyApp *libertyv1alpha1.LibertyApp, fieldManager string) (*LibertyAppApplyConfiguration, error) {
+	return ExtractLibertyAppFrom(libertyApp, fieldManager, "")
+}
+
+// ExtractLibertyAppStatus extracts the applied configuration owned by fieldManager from
+// libertyApp for the status subresource.
+func ExtractLibertyAppStatus(libertyApp *libertyv1alpha1.LibertyApp, fieldManager string) (*LibertyAppApplyConfiguration, error) {
+	return ExtractLibertyAppFrom(libertyApp, fieldManager, "status")
 }
 
 func (b LibertyAppApplyConfiguration) IsApplyConfiguration() {}
