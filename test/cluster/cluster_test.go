@@ -367,3 +367,21 @@ func logHolds(c *cluster.Cluster, words ...string) error {
 	}
 	return fmt.Errorf("no line of the audit log holds %q", words)
 }
+
+func TestKeptClusterLeavesItsLogs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "kept")
+	c, err := cluster.Start(t.Context(), cluster.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Keep()
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(c.Logs, "kube-apiserver.log")); err != nil || info.Size() == 0 {
+		t.Errorf("log of the API server: %v, %v", info, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "data")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("etcd's data: %v; want none", err)
+	}
+}
