@@ -109,7 +109,8 @@ func TestTheRolesHoldWhatTheOperatorUses(t *testing.T) {
 			}
 		}
 		for _, never := range [][3]string{
-			{"", "pods", "create"}, {"", "pods/exec", "create"}, {"", "secrets", "deletecollection"}, {"*", "*", "*"},
+			{"", "pods", "create"}, {"", "pods/exec", "create"}, {"", "secrets", "deletecollection"},
+			{"liberty.ibm.com", "libertyapps", "create"}, {"liberty.ibm.com", "libertyapps", "delete"}, {"*", "*", "*"},
 			{"rbac.authorization.k8s.io", "roles", "escalate"}, {"rbac.authorization.k8s.io", "roles", "bind"},
 		} {
 			if allowed(rules, never[0], never[1], never[2]) {

@@ -105,9 +105,9 @@ func operatorRules(o Options) []rule {
 	core := []string{""}
 	return []rule{
 		{"The resources themselves: read, and patched to put the finalizer on and off.", rbacv1.PolicyRule{
-			APIGroups: group, Resources: []string{o.Resource}, Verbs: []string{"get", "list", "patch", "update", "watch"}}},
+			APIGroups: group, Resources: []string{o.Resource}, Verbs: []string{"get", "list", "patch", "watch"}}},
 		{"Their status.", rbacv1.PolicyRule{
-			APIGroups: group, Resources: []string{o.Resource + "/status"}, Verbs: []string{"get", "patch", "update"}}},
+			APIGroups: group, Resources: []string{o.Resource + "/status"}, Verbs: []string{"patch"}}},
 		{"Owner references from the objects of a release, which block the deletion of the resource.", rbacv1.PolicyRule{
 			APIGroups: group, Resources: []string{o.Resource + "/finalizers"}, Verbs: []string{"update"}}},
 		{"The payload of each revision is a Secret; pull secrets and the Secrets that pods refer to are read and watched by name.", rbacv1.PolicyRule{
