@@ -53,23 +53,27 @@ login_file() {
   (umask 077; printf '{"auths":{"%s":{"auth":"%s"}}}\n' "$registry" "$auth" >"$scratch/config.json")
 }
 
+# repository: IMAGE without its tag; only a colon after the last slash starts one.
+repository() {
+  if [[ ${IMAGE##*/} == *:* ]]; then echo "${IMAGE%:*}"; else echo "$IMAGE"; fi
+}
+
 push_docker() {
   local login=()
   [[ -f $scratch/config.json ]] && login=(--config "$scratch")
   [[ ${REGISTRY_TLS_VERIFY:-true} == true ]] ||
     echo "build_image: docker takes insecure registries from its daemon's configuration, not from REGISTRY_TLS_VERIFY" >&2
   docker ${login[@]+"${login[@]}"} push "$IMAGE" >&2
-  docker image inspect --format '{{index .RepoDigests 0}}' "$IMAGE"
+  # The same image may have been pushed under other names too; docker leaves its own hub's host out of names.
+  docker image inspect --format '{{range .RepoDigests}}{{println .}}{{end}}' "$IMAGE" | grep -F "$(repository | sed 's|^docker.io/||')@"
 }
 
 # push_podman TOOL: podman and buildah share their flags.
 push_podman() {
-  local flags=(--digestfile "$scratch/digest" "--tls-verify=${REGISTRY_TLS_VERIFY:-true}") name=$IMAGE
+  local flags=(--digestfile "$scratch/digest" "--tls-verify=${REGISTRY_TLS_VERIFY:-true}")
   [[ -f $scratch/config.json ]] && flags+=(--authfile "$scratch/config.json")
   "$1" push "${flags[@]}" "$IMAGE" "docker://$IMAGE" >&2
-  # Only a colon after the last slash starts a tag.
-  [[ ${name##*/} == *:* ]] && name=${name%:*}
-  echo "$name@$(<"$scratch/digest")"
+  echo "$(repository)@$(<"$scratch/digest")"
 }
 
 [[ -n ${IMAGE:-} ]] || fail "set IMAGE to the image's name, such as registry.example.com/me/go-helm-operator:1.0"
