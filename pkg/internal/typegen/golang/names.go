@@ -57,6 +57,14 @@ func words(key string) []string {
 	return result
 }
 
+// taggable says whether encoding/json takes a key as the name of a field.
+func taggable(key string) bool {
+	allowed := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
+	}
+	return key != "" && strings.IndexFunc(key, func(r rune) bool { return !allowed(r) }) < 0
+}
+
 // nameSet gives each wanted name once, numbering those that repeat.
 type nameSet map[string]bool
 

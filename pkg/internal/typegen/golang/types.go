@@ -148,6 +148,9 @@ func (w *writer) operatorField(f *typegen.Field, names nameSet) error {
 	if f.Field(key) != nil {
 		return fmt.Errorf("the chart has a value %q of its own: choose another key for the operator's settings (--operator-key)", key)
 	}
+	if !taggable(key) {
+		return fmt.Errorf("the key %q for the operator's settings cannot be a JSON name in Go (--operator-key)", key)
+	}
 	alias := "releasev1alpha1"
 	w.imports[alias] = w.options.OperatorPackage
 	w.comment("What is asked of the operator around the release. It does not reach the chart.")
@@ -156,8 +159,8 @@ func (w *writer) operatorField(f *typegen.Field, names nameSet) error {
 }
 
 func (w *writer) field(names nameSet, f *typegen.Field) error {
-	if strings.ContainsAny(f.Key, "\"`\\,\n") {
-		return fmt.Errorf("the key of the value %s cannot be a JSON name in Go: it holds a quote, backslash, comma or line break", f.Path)
+	if !taggable(f.Key) {
+		return fmt.Errorf("the key of the value %q cannot be a JSON name in Go, which takes letters, digits and some punctuation", f.Path)
 	}
 	goType, err := w.typeOf(f.Path, f.Type)
 	if err != nil {
