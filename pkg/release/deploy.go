@@ -3,7 +3,6 @@ package release
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 	"github.com/jkwong888/go-helm-operator/pkg/internal/apply"
-	"github.com/jkwong888/go-helm-operator/pkg/release/storage"
 )
 
 // deploy applies a desired state as a revision of its own. The order is what
@@ -21,6 +19,9 @@ import (
 // payload, hooks, objects, prune, hooks, record.
 func (m *Manager) deploy(ctx context.Context, rel *Release, d *desired, action Action, reason string) error {
 	if err := m.claim(ctx, rel, d); err != nil {
+		return err
+	}
+	if err := m.watchWanted(ctx, rel, d); err != nil {
 		return err
 	}
 	old := m.held(rel)
@@ -39,6 +40,21 @@ func (m *Manager) deploy(ctx context.Context, rel *Release, d *desired, action A
 	}
 	m.recordSuccess(rel, d, entries, action, reason)
 	return m.trimHistory(ctx, rel)
+}
+
+// watchWanted watches the kinds of the revision before it is applied, so that
+// the cache takes in what is applied, and so that a missing right is told before
+// anything is. A kind that the release itself brings is watched afterwards.
+func (m *Manager) watchWanted(ctx context.Context, rel *Release, d *desired) error {
+	entries := slices.Clone(rel.Status.Inventory)
+	for _, obj := range d.objects {
+		var noKind *apply.NoKindError
+		if _, err := m.Objects.Mapping(obj.GroupVersionKind()); errors.As(err, &noKind) {
+			continue
+		}
+		entries = append(entries, apply.Entry(obj))
+	}
+	return m.Dependents.Use(ctx, rel.Owner, kinds(entries))
 }
 
 // claim refuses the whole revision when an object that it would newly create
@@ -61,77 +77,6 @@ func (m *Manager) claim(ctx context.Context, rel *Release, d *desired) error {
 		}
 	}
 	return nil
-}
-
-// begin stores the payload of the revision before anything is applied. When a
-// crash left one that was made from the same inputs, that one is what is
-// deployed: a second render may have drawn other random values than the first
-// objects already carry.
-func (m *Manager) begin(ctx context.Context, rel *Release, d *desired) (*desired, error) {
-	if d.stored {
-		return m.restore(ctx, rel, d)
-	}
-	create := m.Store.Create
-	if m.InStatus {
-		create = func(ctx context.Context, _ *storage.Payload) error { return m.beginInStatus(ctx, rel, d) }
-	}
-	err := create(ctx, d.payload)
-	if err == nil {
-		m.payloads.put(rel.Owner.UID, d.payload)
-		return d, nil
-	}
-	if !errors.Is(err, storage.ErrExists) {
-		return nil, fmt.Errorf("storing revision %d of release %s: %w", d.payload.Revision, d.payload.Name, err)
-	}
-	left, err := m.Store.Get(ctx, d.payload.Namespace, d.payload.Name, d.payload.Revision)
-	switch {
-	case err != nil && !errors.Is(err, storage.ErrCorrupt):
-		return nil, fmt.Errorf("reading revision %d of release %s, which exists already: %w", d.payload.Revision, d.payload.Name, err)
-	case err == nil && !mine(rel, left.Owner):
-		return m.beginBeside(ctx, rel, d, left)
-	case err == nil && left.Owner.UID == rel.Owner.UID && left.InputsDigest == d.payload.InputsDigest:
-		return m.takeOver(rel, d, left)
-	}
-	return m.restore(ctx, rel, d)
-}
-
-// restore writes the payload over the one that is stored under its revision.
-func (m *Manager) restore(ctx context.Context, rel *Release, d *desired) (*desired, error) {
-	if err := m.Store.Update(ctx, d.payload); err != nil {
-		return nil, fmt.Errorf("replacing revision %d of release %s: %w", d.payload.Revision, d.payload.Name, err)
-	}
-	m.payloads.put(rel.Owner.UID, d.payload)
-	return d, nil
-}
-
-// beginBeside handles a payload that somebody else stored under our revision:
-// another owner's release is refused by name; a revision that the helm command
-// added to our own release is left alone and the next number taken.
-func (m *Manager) beginBeside(ctx context.Context, rel *Release, d *desired, left *storage.Payload) (*desired, error) {
-	if rel.Status.Release == nil || left.Owner != (storage.Owner{}) {
-		return nil, &NameTakenError{Release: d.payload.Name, Namespace: d.payload.Namespace, Other: left.Owner.String()}
-	}
-	d.payload.Revision++
-	return m.begin(ctx, rel, d)
-}
-
-// mine says whether a stored payload is of the resource, or of one of the same
-// kind and name that was there before it.
-func mine(rel *Release, owner storage.Owner) bool {
-	return owner.UID == rel.Owner.UID || owner.GroupKind == rel.Owner.GVK.GroupKind() &&
-		owner.Namespace == rel.Owner.Namespace && owner.Name == rel.Owner.Name
-}
-
-func (m *Manager) takeOver(rel *Release, d *desired, left *storage.Payload) (*desired, error) {
-	objects, err := storage.DecodeManifest(left.Manifest)
-	if err != nil {
-		return nil, fmt.Errorf("reading revision %d of release %s, which a restart left: %w", left.Revision, left.Name, err)
-	}
-	taken := *d
-	taken.objects, taken.hooks, taken.payload = objects, left.Hooks, left
-	taken.digests.Manifest = manifestDigest(left.Manifest)
-	m.payloads.put(rel.Owner.UID, left)
-	return &taken, nil
 }
 
 // rollForward runs hooks and applies and prunes objects. The entries it returns
@@ -164,7 +109,8 @@ func (m *Manager) applyAll(ctx context.Context, rel *Release, d *desired) ([]rel
 	for _, obj := range d.objects {
 		key := apply.EntryKey(apply.Entry(obj))
 		at, old := known[key]
-		if old && m.asWanted(entries[at], obj) {
+		wanted := objectDigest(d.salt, obj)
+		if old && m.asWanted(entries[at], wanted) {
 			continue
 		}
 		var uid types.UID
@@ -175,6 +121,7 @@ func (m *Manager) applyAll(ctx context.Context, rel *Release, d *desired) ([]rel
 		if err != nil {
 			return entries, err
 		}
+		entry.Object = wanted
 		if old {
 			entries[at] = entry
 		} else {
@@ -187,8 +134,8 @@ func (m *Manager) applyAll(ctx context.Context, rel *Release, d *desired) ([]rel
 
 // asWanted says that the last apply of the object had the same content and
 // that the object still is as it was applied.
-func (m *Manager) asWanted(entry releasev1alpha1.InventoryEntry, obj *unstructured.Unstructured) bool {
-	if entry.Object != apply.ObjectDigest(obj) {
+func (m *Manager) asWanted(entry releasev1alpha1.InventoryEntry, digest string) bool {
+	if entry.Object != digest {
 		return false
 	}
 	observed, exists := m.Dependents.Get(entry)

@@ -25,6 +25,7 @@ type desired struct {
 	digests      releasev1alpha1.Digests
 	lookups      []releasev1alpha1.LookupReference
 	capabilities []string
+	salt         string
 	// stored says that the revision's payload is in the store already.
 	stored bool
 }
@@ -60,6 +61,9 @@ func (m *Manager) render(ctx context.Context, rel *Release, revision int64) (*de
 		"capabilities": anyStrings(rendered.Asked),
 		"lookups":      anyStrings(seen.of(d.lookups)),
 	})
+	if d.salt, err = m.salt(ctx, rel); err != nil {
+		return nil, err
+	}
 	return d, m.finish(rel, d, revision)
 }
 
@@ -79,6 +83,7 @@ func (m *Manager) reuse(ctx context.Context, rel *Release, stored *storage.Paylo
 		capabilities: record.Capabilities, lookups: record.Lookups,
 		digests: record.Digests,
 		payload: &storage.Payload{Config: stored.Config, Notes: stored.Notes},
+		salt:    saltOf(stored.Manifest),
 		stored:  stored.Revision == revision,
 	}
 	return d, m.finish(rel, d, revision)
@@ -104,8 +109,9 @@ func (m *Manager) finish(rel *Release, d *desired, revision int64) error {
 	if err != nil {
 		return fmt.Errorf("writing the manifest of revision %d: %w", revision, err)
 	}
+	manifest = salted(d.salt, manifest)
 	d.digests.Transforms = rel.Inputs.Digest()
-	d.digests.Manifest = chart.Digest(manifest)
+	d.digests.Manifest = manifestDigest(manifest)
 	now := m.Clock.Now()
 	d.payload.Name, d.payload.Namespace = rel.Owner.ReleaseName, rel.Owner.ReleaseNamespace
 	d.payload.Revision, d.payload.Status = revision, releasev1alpha1.StateDeployed

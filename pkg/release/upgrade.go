@@ -56,9 +56,6 @@ func (m *Manager) roll(ctx context.Context, rel *Release, d *desired, reason str
 		rel.Inputs.Recorded()
 		return nil
 	}
-	if err := m.watch(ctx, rel); err != nil {
-		return err
-	}
 	if err := m.deploy(ctx, rel, d, ActionUpgrade, reason); err != nil {
 		return err
 	}
@@ -94,9 +91,6 @@ func (m *Manager) finishRevision(ctx context.Context, rel *Release, d *desired, 
 	action, reason := ActionUpgrade, ReasonUpgradeSuccessful
 	if rel.Status.Release.Revision == 1 {
 		action, reason = ActionInstall, ReasonInstallSuccessful
-	}
-	if err := m.watch(ctx, rel); err != nil {
-		return err
 	}
 	if err := m.deploy(ctx, rel, d, action, "resumed after an interruption"); err != nil {
 		return err
