@@ -64,6 +64,12 @@ func TestWhatCannotWorkIsRefusedAtAdmission(t *testing.T) {
 		"rights without a ServiceAccount": {
 			spec: `{rbac: {install: false, rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]}}`,
 			want: []string{"spec.rbac.rules", "needs rbac.install"}},
+		"request above the chart's default limit": {
+			spec: "{resources: {constraints: {enabled: true}, requests: {cpu: 8}}}",
+			want: []string{"spec.resources.requests", "cpu must not be greater than limits.cpu, which is 4000m unless set"}},
+		"limit below the chart's default request": {
+			spec: "{resources: {constraints: {enabled: true}, limits: {memory: 256Mi}}}",
+			want: []string{"spec.resources.requests", "memory must not be greater than limits.memory"}},
 		"relative path": {
 			spec: "{ingress: {path: app}}", want: []string{"spec.ingress.path", "should match"}},
 		"list for a map": {
@@ -116,6 +122,8 @@ func TestWhatWorksIsTaken(t *testing.T) {
 		"root group":                  {spec: "{persistence: {fsGroupGid: 0}}"},
 		"null for the group":          {spec: "{persistence: {fsGroupGid: null}}"},
 		"other resources":             {spec: "{resources: {limits: {example.com/gpu: 1, cpu: 500m}}}"},
+		"requests up to the limits":   {spec: "{resources: {constraints: {enabled: true}, requests: {cpu: 4, memory: 2Gi}}}"},
+		"requests that are not used":  {spec: "{resources: {requests: {cpu: 8}}}"},
 		"another architecture":        {spec: `{arch: {riscv64: "3"}}`},
 		"dead keys":                   {spec: "{sessioncache: {hazelcast: {enabled: true, image: {tag: 3.10.6}}}, app: {autoCreate: false}, jmsService: {type: NodePort}}"},
 		"no rights, no account":       {spec: "{rbac: {install: false}}"},

@@ -134,7 +134,8 @@ types:
 }
 
 func TestRulesSpeakOfTheChartsDefaults(t *testing.T) {
-	spec, err := typegen.Resolve(parse(t, "scale: {min: 1, max: 10, deep: {enabled: true}, namespace: x, of: null}\nflat: 1\n"), typegen.YAMLKind{})
+	sizes := landing{"scale.sizes": {Kind: typegen.TypeGo, Go: typegen.GoType{Alias: "corev1", Name: "ResourceList"}}}
+	spec, err := typegen.Resolve(parse(t, "scale: {min: 1, max: 10, deep: {enabled: true}, namespace: x, of: null, sizes: {cpu: 500m}}\nflat: 1\n"), sizes, typegen.YAMLKind{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,13 +143,14 @@ func TestRulesSpeakOfTheChartsDefaults(t *testing.T) {
 		return typegen.Rule{Path: path, Rule: text, Message: "at most ${max}", Field: "min", Reason: "r"}
 	}
 	if err := typegen.AttachRules(spec, []typegen.Rule{
-		rule("scale", "${min} <= ${max}"), rule("scale", "!${deep.enabled} || ${namespace} == 'x'"),
+		rule("scale", "${min} <= ${max}"), rule("scale", "!${deep.enabled} || ${namespace} == 'x'"), rule("scale", "${sizes.cpu} != ''"),
 	}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
 		"(has(self.min) ? self.min : 1) <= (has(self.max) ? self.max : 10)",
-		`!(has(self.deep) && has(self.deep.enabled) ? self.deep.enabled : true) || (has(self.__namespace__) ? self.__namespace__ : "x") == 'x'`,
+		`!(has(self.deep) && has(self.deep.enabled) ? self.deep.enabled : true) || (has(self.__namespace__) ? self.__namespace__ : 'x') == 'x'`,
+		"(has(self.sizes) && 'cpu' in self.sizes ? self.sizes['cpu'] : '500m') != ''",
 	}
 	var got []string
 	for _, r := range spec.Field("scale").Type.Rules {

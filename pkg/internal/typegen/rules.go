@@ -1,7 +1,6 @@
 package typegen
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -60,7 +59,7 @@ func AttachRules(root *Field, rules []Rule) error {
 
 func (r Rule) expand(field *Field) (Rule, error) {
 	var problems []error
-	replace := func(text string, with func(path Path, def string) string) string {
+	replace := func(text string, with func(path Path, def any) string) string {
 		return placeholder.ReplaceAllStringFunc(text, func(match string) string {
 			path := ParsePath(placeholder.FindStringSubmatch(match)[1])
 			def, err := defaultAt(field, path)
@@ -70,38 +69,57 @@ func (r Rule) expand(field *Field) (Rule, error) {
 			return with(path, def)
 		})
 	}
-	r.Rule = replace(r.Rule, valueOrDefault)
-	r.Message = replace(r.Message, func(_ Path, def string) string { return def })
+	r.Rule = replace(r.Rule, func(path Path, def any) string { return valueOrDefault(field, path, def) })
+	r.Message = replace(r.Message, func(_ Path, def any) string { return fmt.Sprint(def) })
 	if field.Find(ParsePath(r.Field)) == nil {
 		problems = append(problems, fmt.Errorf("rule on %s: there is no field %s", r.Path, r.Field))
 	}
 	return r, errors.Join(problems...)
 }
 
-// defaultAt writes a scalar default as CEL, which for scalars is JSON.
-func defaultAt(field *Field, path Path) (string, error) {
-	target := field.Find(path)
-	if target == nil || target.Value == nil {
-		return "", fmt.Errorf("the chart declares no value %s", path)
+// defaultAt is the scalar that the chart has below a field.
+func defaultAt(field *Field, path Path) (any, error) {
+	var value *Value
+	if field.Value != nil {
+		value = field.Value.Find(path)
 	}
-	switch target.Value.Kind {
+	if value == nil {
+		return nil, fmt.Errorf("the chart declares no value %s", path)
+	}
+	switch value.Kind {
 	case Bool, Int, Float, String:
+		return value.Default, nil
 	default:
-		return "", fmt.Errorf("the default of %s is no scalar", path)
+		return nil, fmt.Errorf("the default of %s is no scalar", path)
 	}
-	text, err := json.Marshal(target.Value.Default)
-	return string(text), err
 }
 
-// valueOrDefault reads a value in CEL, guarded at each step.
-func valueOrDefault(path Path, def string) string {
+// valueOrDefault reads a value in CEL, guarded at each step. Structs have
+// fields, everything else below them is a map with keys.
+func valueOrDefault(field *Field, path Path, def any) string {
 	guards := make([]string, len(path))
 	at := "self"
 	for i, key := range path {
-		at += "." + celName(key)
-		guards[i] = "has(" + at + ")"
+		if field != nil && field.Type.Kind == TypeStruct {
+			at += "." + celName(key)
+			guards[i] = "has(" + at + ")"
+			field = field.Field(key)
+		} else {
+			quoted := CELString(key)
+			guards[i] = quoted + " in " + at
+			at += "[" + quoted + "]"
+		}
 	}
-	return fmt.Sprintf("(%s ? %s : %s)", strings.Join(guards, " && "), at, def)
+	literal := fmt.Sprint(def)
+	if text, ok := def.(string); ok {
+		literal = CELString(text)
+	}
+	return fmt.Sprintf("(%s ? %s : %s)", strings.Join(guards, " && "), at, literal)
+}
+
+// CELString quotes a string for CEL.
+func CELString(s string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`).Replace(s) + "'"
 }
 
 var celIdentifier = regexp.MustCompile(`[^A-Za-z0-9_]`)

@@ -587,6 +587,8 @@ type LibertyAppAutoscalingSpec struct {
 }
 
 // LibertyAppResourcesSpec is the value resources of the chart.
+// +kubebuilder:validation:XValidation:rule=`!(has(self.constraints) && has(self.constraints.enabled) ? self.constraints.enabled : false) || quantity(string((has(self.requests) && 'cpu' in self.requests ? self.requests['cpu'] : '500m'))).compareTo(quantity(string((has(self.limits) && 'cpu' in self.limits ? self.limits['cpu'] : '4000m')))) <= 0`,message=`cpu must not be greater than limits.cpu, which is 4000m unless set`,fieldPath=`.requests`
+// +kubebuilder:validation:XValidation:rule=`!(has(self.constraints) && has(self.constraints.enabled) ? self.constraints.enabled : false) || quantity(string((has(self.requests) && 'memory' in self.requests ? self.requests['memory'] : '512Mi'))).compareTo(quantity(string((has(self.limits) && 'memory' in self.limits ? self.limits['memory'] : '2Gi')))) <= 0`,message=`memory must not be greater than limits.memory, which is 2Gi unless set`,fieldPath=`.requests`
 type LibertyAppResourcesSpec struct {
 	// Switch for requests and limits.
 	// +optional

@@ -60,14 +60,9 @@ func intOrStringRules(c typegen.Constraints) []string {
 		rule("string", fmt.Sprintf("self.size() <= %d", *c.MaxLength), fmt.Sprintf("a name must have at most %d characters", *c.MaxLength))
 	}
 	if c.Pattern != "" {
-		rule("string", fmt.Sprintf("self.matches(%s)", celString(c.Pattern)), "a name must match "+c.Pattern)
+		rule("string", fmt.Sprintf("self.matches(%s)", typegen.CELString(c.Pattern)), "a name must match "+c.Pattern)
 	}
 	return rules
-}
-
-// celString quotes a string for CEL.
-func celString(s string) string {
-	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
 }
 
 // listMarker says that a list belongs to one writer as a whole: Helm replaces

@@ -12,7 +12,7 @@ import (
 )
 
 // WebSiteSpec holds the values of the chart web under their own keys.
-// +kubebuilder:validation:XValidation:rule="!(has(self.switches) && has(self.switches.rights) ? self.switches.rights : false) || (has(self.clientId) ? self.clientId : \"\") != '\x27",message=`needs clientId`,fieldPath=`.switches`
+// +kubebuilder:validation:XValidation:rule="!(has(self.switches) && has(self.switches.rights) ? self.switches.rights : false) || (has(self.clientId) ? self.clientId : '\x27) != '\x27",message=`needs clientId`,fieldPath=`.switches`
 type WebSiteSpec struct {
 	// What is asked of the operator around the release. It does not reach the chart.
 	// +optional
