@@ -37,6 +37,8 @@ build: ## Build bin/manager and bin/go-helm-operator, static
 
 .PHONY: test
 test: ## Run every test, against a real control plane and a real registry on loopback
+	@# The first build of the control plane takes minutes, which are not a test's to spend.
+	@go run ./test/cluster/cmd build
 	@# -count=1: results must not come from the cache while the things tested against (scripts, charts, images) are no Go inputs.
 	go test -count=1 -p $(TEST_PARALLEL) -timeout $(TEST_TIMEOUT) $(TEST_ARGS) ./...
 
