@@ -93,7 +93,7 @@ func TestRunLocal(t *testing.T) {
 	eventually(t, "the operator is ready", func(ctx context.Context) (bool, string, error) {
 		select {
 		case err := <-done:
-			return false, "", fmt.Errorf("run_local.sh has ended: %v", err)
+			return false, "", fmt.Errorf("run_local.sh has ended: %w", err)
 		default:
 		}
 		status, err := get(ctx, http.DefaultClient, "http://"+health+"/readyz", "")

@@ -44,7 +44,8 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	var err error
-	if images, err = registry.Start(context.Background(), registry.Options{Username: username, Password: password, Progress: os.Stderr}); err != nil {
+	ctx := context.Background() //nolint:forbidigo // TestMain has no t
+	if images, err = registry.Start(ctx, registry.Options{Username: username, Password: password, Progress: os.Stderr}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -30,7 +30,8 @@ type process struct {
 	metrics string // URL of its metrics
 	output  *safeBuffer
 	cmd     *exec.Cmd
-	done    chan error
+	done    chan struct{} // closed when it has ended, with ended
+	ended   error
 }
 
 // token returns a token of a ServiceAccount.
@@ -75,7 +76,7 @@ func startOperator(t *testing.T, image, namespace string, watch string) *process
 	args := append([]string{}, deployment.Spec.Template.Spec.Containers[0].Args...)
 	args = append(args, "--leader-election-namespace="+namespace, "--health-probe-bind-address="+health, "--metrics-bind-address="+metrics)
 
-	p := &process{health: "http://" + health, metrics: "https://" + metrics + "/metrics", output: &safeBuffer{}, done: make(chan error, 1)}
+	p := &process{health: "http://" + health, metrics: "https://" + metrics + "/metrics", output: &safeBuffer{}, done: make(chan struct{})}
 	p.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(image, "manager"), args...)
 	p.cmd.Dir = image // stands for the image's root, where the container starts
 	p.cmd.Env = []string{"KUBECONFIG=" + asServiceAccount(t, namespace), "WATCH_NAMESPACE=" + watch, "POD_NAME=" + operator, "TMPDIR=" + t.TempDir()}
@@ -83,7 +84,10 @@ func startOperator(t *testing.T, image, namespace string, watch string) *process
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { p.done <- p.cmd.Wait(); close(p.done) }()
+	go func() {
+		p.ended = p.cmd.Wait()
+		close(p.done)
+	}()
 	t.Cleanup(func() {
 		p.stop(t)
 		if t.Failed() {
@@ -112,8 +116,8 @@ func (p *process) awaitReady(t *testing.T) {
 	t.Helper()
 	eventually(t, "the operator is ready", func(ctx context.Context) (bool, string, error) {
 		select {
-		case err := <-p.done:
-			return false, "", fmt.Errorf("the operator has ended: %v", err)
+		case <-p.done:
+			return false, "", fmt.Errorf("the operator has ended: %w", p.ended)
 		default:
 		}
 		status, err := get(ctx, http.DefaultClient, p.health+"/readyz", "")

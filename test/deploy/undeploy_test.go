@@ -19,13 +19,13 @@ import (
 const anImage = "registry.example.com/ops/go-helm-operator:1.0"
 
 // deployWithoutBuild deploys an operator that nobody runs.
-func deployWithoutBuild(t *testing.T, env map[string]string) script {
+func deployWithoutBuild(t *testing.T, env map[string]string) {
 	t.Helper()
 	all := map[string]string{"IMAGE": anImage, "BUILD": "false"}
 	for name, value := range env {
 		all[name] = value
 	}
-	return runScript(t, all, "hack/deploy_operator.sh").succeed(t)
+	runScript(t, all, "hack/deploy_operator.sh").succeed(t)
 }
 
 // undeployAfter removes the operator of a namespace when the test ends, so that the next one finds none.
