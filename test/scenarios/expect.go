@@ -67,6 +67,12 @@ func (r *run) expect(ctx context.Context, e *Expectation) error {
 			return err
 		}
 		complaint = r.complaint(e, obj)
+		if complaint == "" && e.SameAs != "" {
+			complaint, err = r.differs(ctx, e, obj)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if complaint != "" {
 		return errors.New(complaint)
@@ -173,6 +179,23 @@ func (r *run) compare(e *Expectation, object map[string]any) string {
 	return ""
 }
 
+// differs says in which field an object is not as another one is.
+func (r *run) differs(ctx context.Context, e *Expectation, obj *unstructured.Unstructured) (string, error) {
+	other, err := r.objects.get(ctx, e.SameAs, r.vars.Namespace)
+	if err != nil {
+		return "", err
+	}
+	if other == nil {
+		return fmt.Sprintf("there is no %s", e.SameAs), nil
+	}
+	for _, path := range e.Fields {
+		if mine, its := field(obj.Object, path), field(other.Object, path); mine == nil || !reflect.DeepEqual(mine, its) {
+			return fmt.Sprintf("%s of %s is %s, of %s %s", path, e.Object, show(mine), e.SameAs, show(its)), nil
+		}
+	}
+	return "", nil
+}
+
 // takeSnapshot remembers objects, which must exist, and the point in the stream of requests.
 func (r *run) takeSnapshot(ctx context.Context, s *Snapshot) error {
 	taken := snapshot{objects: map[Ref]map[string]any{}}
@@ -264,7 +287,7 @@ func (r *run) requests(ctx context.Context, e *RequestsExpectation) error {
 // byOperator chooses the requests of the scenario's operator, without those that cost nothing to speak of: its watches,
 // its Lease, its events.
 func (r *run) byOperator() cluster.Filter {
-	user := cluster.ByUser("system:serviceaccount:" + r.vars.Namespace + ":" + serviceAccount)
+	user := cluster.ByUser("system:serviceaccount:" + r.operator.namespace + ":" + serviceAccount)
 	free := []cluster.Filter{cluster.ByVerb("watch"), cluster.ByResource("leases", "events")}
 	return func(request cluster.Request) bool {
 		return user(request) && !slices.ContainsFunc(free, func(f cluster.Filter) bool { return f(request) })

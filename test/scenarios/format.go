@@ -47,6 +47,8 @@ type OperatorOptions struct {
 	NoLeaderElection bool `json:"noLeaderElection,omitempty"`
 	// Rules are rights in the namespace besides those of deploy/role.yaml.
 	Rules []rbacv1.PolicyRule `json:"rules,omitempty"`
+	// Elsewhere puts the operator into a namespace of its own, with the ClusterRole of deploy/cluster.
+	Elsewhere bool `json:"elsewhere,omitempty"`
 	// ClusterRules are rights in the whole cluster.
 	ClusterRules []rbacv1.PolicyRule `json:"clusterRules,omitempty"`
 }
@@ -191,7 +193,10 @@ type Expectation struct {
 	Unchanged []string `json:"unchanged,omitempty"`
 	Changed   []string `json:"changed,omitempty"`
 	Since     string   `json:"since,omitempty"`
-	// Within bounds a wait; a minute by default.
+	// SameAs is another object that has equal Fields now.
+	SameAs Ref      `json:"sameAs,omitempty"`
+	Fields []string `json:"fields,omitempty"`
+	// Within bounds a wait; see patience.
 	Within metav1.Duration `json:"within,omitempty"`
 }
 
@@ -305,7 +310,9 @@ func (e *Expectation) check() error {
 		return errors.New("an expectation needs an object, or kind and count")
 	case (len(e.Unchanged)+len(e.Changed) > 0) != (e.Since != ""):
 		return errors.New("unchanged and changed need since, and since them")
-	case e.Count == nil && !e.Absent && len(e.Conditions) == 0 && e.Matches == nil && e.Since == "":
+	case (len(e.Fields) > 0) != (e.SameAs != ""):
+		return errors.New("fields need sameAs, and sameAs them")
+	case e.Count == nil && !e.Absent && len(e.Conditions) == 0 && e.Matches == nil && e.Since == "" && e.SameAs == "":
 		return errors.New("it expects nothing")
 	}
 	return nil

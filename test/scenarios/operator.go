@@ -4,21 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
 
 	"github.com/jkwong888/go-helm-operator/test/cluster/process"
 )
@@ -26,15 +24,20 @@ import (
 // serviceAccount is the name that deploy/ gives the operator's identity.
 const serviceAccount = "go-helm-operator"
 
-// deployed are the manifests that an administrator applies to the namespace of an operator that watches its own.
-var deployed = []string{"service_account.yaml", "role.yaml", "role_binding.yaml", "leader_election_role.yaml"}
+// deployed are the manifests that an administrator applies to the namespace of the operator, own those for one that watches
+// its own namespace.
+var (
+	deployed = []string{"service_account.yaml", "leader_election_role.yaml"}
+	own      = []string{"role.yaml", "role_binding.yaml"}
+)
 
 // operator is the operator of one scenario: its identity, and the process that runs or ran last.
 type operator struct {
 	options   OperatorOptions
 	binary    string
 	watches   string
-	namespace string
+	namespace string // where it is
+	watched   string // the namespace of the resources, mostly the same
 	dir       string // holds kubeconfig and log
 	config    *rest.Config
 	token     string
@@ -47,7 +50,11 @@ func (o *operator) log() string { return filepath.Join(o.dir, "operator.log") }
 
 // authorize gives the operator in the cluster the rights that deploy/ gives it, and those that the scenario adds.
 func (o *operator) authorize(ctx context.Context, access *objects, deploy string) error {
-	for _, name := range deployed {
+	manifests := deployed
+	if !o.options.Elsewhere {
+		manifests = append(slices.Clone(deployed), own...)
+	}
+	for _, name := range manifests {
 		manifest, err := os.ReadFile(filepath.Join(deploy, name))
 		if err != nil {
 			return err
@@ -60,30 +67,11 @@ func (o *operator) authorize(ctx context.Context, access *objects, deploy string
 	if err != nil {
 		return err
 	}
-	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: serviceAccount, Namespace: o.namespace}}
-	if len(o.options.Rules) > 0 {
-		name := metav1.ObjectMeta{Name: "scenario"}
-		role := &rbacv1.Role{ObjectMeta: name, Rules: o.options.Rules}
-		binding := &rbacv1.RoleBinding{ObjectMeta: name, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name}}
-		_, err := client.RbacV1().Roles(o.namespace).Create(ctx, role, metav1.CreateOptions{})
-		if err == nil {
-			_, err = client.RbacV1().RoleBindings(o.namespace).Create(ctx, binding, metav1.CreateOptions{})
-		}
-		if err != nil {
-			return fmt.Errorf("adding the scenario's rules: %w", err)
-		}
+	if err := o.addRules(ctx, client); err != nil {
+		return fmt.Errorf("adding the scenario's rules: %w", err)
 	}
-	if len(o.options.ClusterRules) > 0 {
-		name := metav1.ObjectMeta{Name: o.namespace}
-		role := &rbacv1.ClusterRole{ObjectMeta: name, Rules: o.options.ClusterRules}
-		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: name, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name}}
-		_, err := client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
-		if err == nil {
-			_, err = client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
-		}
-		if err != nil {
-			return fmt.Errorf("adding the scenario's cluster rules: %w", err)
-		}
+	if err := o.addClusterRules(ctx, client, deploy); err != nil {
+		return fmt.Errorf("adding cluster rules: %w", err)
 	}
 	hour := int64(3600)
 	token, err := client.CoreV1().ServiceAccounts(o.namespace).CreateToken(ctx, serviceAccount,
@@ -95,18 +83,66 @@ func (o *operator) authorize(ctx context.Context, access *objects, deploy string
 	return nil
 }
 
+func (o *operator) subjects() []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: serviceAccount, Namespace: o.namespace}}
+}
+
+func (o *operator) addRules(ctx context.Context, client kubernetes.Interface) error {
+	if len(o.options.Rules) == 0 {
+		return nil
+	}
+	name := metav1.ObjectMeta{Name: "scenario"}
+	role := &rbacv1.Role{ObjectMeta: name, Rules: o.options.Rules}
+	if _, err := client.RbacV1().Roles(o.watched).Create(ctx, role, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	_, err := client.RbacV1().RoleBindings(o.watched).Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: name, Subjects: o.subjects(), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name.Name},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// addClusterRules makes a ClusterRole of the scenario's own, which is named after the operator's namespace.
+func (o *operator) addClusterRules(ctx context.Context, client kubernetes.Interface, deploy string) error {
+	rules := o.options.ClusterRules
+	if o.options.Elsewhere {
+		manifest, err := os.ReadFile(filepath.Join(deploy, "cluster", "cluster_role.yaml"))
+		if err != nil {
+			return err
+		}
+		var deployed rbacv1.ClusterRole
+		if err := yaml.UnmarshalStrict(manifest, &deployed); err != nil {
+			return err
+		}
+		rules = append(deployed.Rules, rules...)
+	}
+	if len(rules) == 0 {
+		return nil
+	}
+	name := metav1.ObjectMeta{Name: o.namespace}
+	if _, err := client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: name, Rules: rules}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: name, Subjects: o.subjects(), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name},
+	}, metav1.CreateOptions{})
+	return err
+}
+
 // start starts the process; it need not be ready for anything when this returns.
 func (o *operator) start(ctx context.Context, options StartOptions) error {
 	if o.running() {
 		return errors.New("the operator runs already")
 	}
-	server := o.config.Host
+	server := &clientcmdapi.Cluster{
+		Server: o.config.Host, CertificateAuthorityData: o.config.CAData, CertificateAuthority: o.config.CAFile,
+	}
 	if options.DieAtWrite > 0 {
 		var err error
 		if o.fatal, err = startMortal(ctx, o.config, options.DieAtWrite, o.kill); err != nil {
 			return err
 		}
-		server = o.fatal.url
+		server = &clientcmdapi.Cluster{Server: o.fatal.url, CertificateAuthorityData: o.fatal.ca}
 	}
 	kubeconfig := filepath.Join(o.dir, "kubeconfig")
 	if err := o.writeKubeconfig(kubeconfig, server); err != nil {
@@ -122,18 +158,14 @@ func (o *operator) start(ctx context.Context, options StartOptions) error {
 	var err error
 	o.child, err = process.Start(process.Spec{
 		Name: "operator", Path: o.binary, Args: append(args, o.options.Args...), Log: o.log(),
-		Env: []string{"WATCH_NAMESPACE=" + o.namespace, "KUBECONFIG="},
+		Env: []string{"WATCH_NAMESPACE=" + o.watched, "KUBECONFIG="},
 	})
 	return err
 }
 
-func (o *operator) writeKubeconfig(path, server string) error {
+func (o *operator) writeKubeconfig(path string, server *clientcmdapi.Cluster) error {
 	config := clientcmdapi.NewConfig()
-	target := &clientcmdapi.Cluster{Server: server}
-	if strings.HasPrefix(server, "https:") {
-		target.CertificateAuthorityData, target.CertificateAuthority = o.config.CAData, o.config.CAFile
-	}
-	config.Clusters["c"] = target
+	config.Clusters["c"] = server
 	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: o.token}
 	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u", Namespace: o.namespace}
 	config.CurrentContext = "x"
@@ -176,10 +208,11 @@ func (o *operator) died(ctx context.Context) error {
 	}
 	defer o.fatal.close()
 	select {
-	case err := <-o.fatal.killed:
-		return err
 	case <-o.child.Done():
-		return errors.New("the operator ended by itself")
+		if !o.fatal.reached() {
+			return errors.New("the operator ended by itself")
+		}
+		return <-o.fatal.killed
 	case <-ctx.Done():
 		return fmt.Errorf("the operator lives on: it sent %d requests that change something: %w", o.fatal.writes.Load(), ctx.Err())
 	}
@@ -199,15 +232,4 @@ func (o *operator) do(ctx context.Context, step *OperatorStep) error {
 		defer cancel()
 		return o.died(ctx)
 	}
-}
-
-// listen listens on a free port of the loopback interface.
-func listen(ctx context.Context, handler http.Handler) (*http.Server, string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, "", err
-	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }() // it ends by Close, with an error that says so
-	return server, "http://" + listener.Addr().String(), nil
 }

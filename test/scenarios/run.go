@@ -12,7 +12,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
@@ -92,12 +94,20 @@ func (env *environment) prepare(t *testing.T, s *Scenario) (*run, error) {
 		}
 		t.Cleanup(func() { _ = r.registry.Close() }) // its folder is temporary
 	}
+	namespace := clustertest.Namespace(t)
+	watched := namespace
+	if s.Operator.Elsewhere {
+		watched += "-apps"
+		if err := r.createNamespace(t, watched); err != nil {
+			return nil, err
+		}
+	}
 	r.vars = &variables{
-		Registry: r.registry.Host(), RegistryCA: string(r.registry.CA()), Namespace: clustertest.Namespace(t),
+		Registry: r.registry.Host(), RegistryCA: string(r.registry.CA()), Namespace: watched,
 		digests: map[string]string{}, secrets: map[string]string{"registry": registryPassword()},
 	}
 	r.operator = &operator{
-		options: s.Operator, binary: env.manager, namespace: r.vars.Namespace, dir: t.TempDir(), config: config,
+		options: s.Operator, binary: env.manager, namespace: namespace, watched: watched, dir: t.TempDir(), config: config,
 		watches: filepath.Join(env.root, "watches.yaml"),
 	}
 	if s.Operator.Watches != "" {
@@ -114,17 +124,31 @@ func (env *environment) prepare(t *testing.T, s *Scenario) (*run, error) {
 	return r, err
 }
 
-// cleanUp removes what is not in the namespace, and ends the operator of a scenario that failed.
+// createNamespace creates a namespace that the scenario may delete itself.
+func (r *run) createNamespace(t *testing.T, name string) error {
+	ctx := t.Context()
+	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
+	if err := r.objects.applyOne(ctx, obj, ""); err != nil {
+		return err
+	}
+	t.Cleanup(func() {
+		if err := r.delete(context.WithoutCancel(ctx), Ref("Namespace/"+name)); err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	return r.env.cluster.AwaitServiceAccount(ctx, name)
+}
+
+// cleanUp removes what is not in a namespace, and ends the operator of a scenario that failed.
 func (r *run) cleanUp(t *testing.T) {
-	ctx := context.WithoutCancel(t.Context())
 	if r.operator.child != nil {
 		_ = r.operator.child.Stop(0) // gone already, unless the scenario failed
 	}
-	if len(r.scenario.Operator.ClusterRules) == 0 {
+	if len(r.scenario.Operator.ClusterRules) == 0 && !r.scenario.Operator.Elsewhere {
 		return
 	}
-	for _, ref := range []Ref{"ClusterRole", "ClusterRoleBinding"} {
-		if err := r.delete(ctx, ref+Ref("/"+r.vars.Namespace)); err != nil {
+	for _, kind := range []Ref{"ClusterRole", "ClusterRoleBinding"} {
+		if err := r.delete(context.WithoutCancel(t.Context()), kind+Ref("/"+r.operator.namespace)); err != nil {
 			t.Error(err)
 		}
 	}
