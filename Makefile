@@ -87,5 +87,6 @@ vendor: ## Write vendor/ and prove that the build works offline from it
 	GOPROXY=off GOFLAGS='$(GOFLAGS) -mod=vendor' go build -o /dev/null ./cmd/go-helm-operator
 
 .PHONY: clean
-clean: ## Remove what the targets above build
+clean: ## Stop the local control plane and remove what the targets above build
+	@[[ ! -e build/_output/cluster ]] || $(MAKE) --no-print-directory cluster-down
 	rm -rf bin build/_output vendor
