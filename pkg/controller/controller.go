@@ -27,10 +27,12 @@ type Options struct {
 	// ImagePollInterval is how often registries are asked for the images of
 	// resources that do not say. Default: image.DefaultInterval.
 	ImagePollInterval time.Duration
+	// Namespaces that the manager's cache watches; none means all.
+	Namespaces []string
 }
 
-// AddToManager adds a controller for each kind. The engine must be the
-// manager's. Errors name the kind.
+// AddToManager adds a controller for each kind, and a readyz check that all of
+// them are watched. The engine must be the manager's. Errors name the kind.
 func AddToManager(mgr manager.Manager, engine *reconciler.Engine, kinds []watches.Watch, opts Options) error {
 	poller := image.NewPoller(image.PollerOptions{
 		Interval: opts.ImagePollInterval,
@@ -41,6 +43,9 @@ func AddToManager(mgr manager.Manager, engine *reconciler.Engine, kinds []watche
 	})
 	if err := mgr.Add(poller); err != nil {
 		return fmt.Errorf("adding the image poller to the manager: %w", err)
+	}
+	if err := addAccess(mgr, kinds, opts.Namespaces); err != nil {
+		return err
 	}
 	for _, kind := range kinds {
 		options, err := optionsOf(mgr, kind, poller, opts)

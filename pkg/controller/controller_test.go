@@ -127,16 +127,18 @@ func (w *world) start() {
 	w.Cleanup(w.stop)
 }
 
-func (w *world) push(tag string, seed int64) string {
+// push pushes an image and returns its digest; the same seed makes the same.
+func (w *world) push(seed int64) string {
 	w.Helper()
-	digest, err := w.registry.PushIndex(w.Context(), "team/app", tag, seed)
+	digest, err := w.registry.PushIndex(w.Context(), "team/app", "1.0", seed)
 	if err != nil {
 		w.Fatal(err)
 	}
 	return digest
 }
 
-func (w *world) image(tag string) string { return w.registry.Host() + "/team/app:" + tag }
+// image is what push pushes.
+func (w *world) image() string { return w.registry.Host() + "/team/app:1.0" }
 
 // apply creates a LibertyApp of the test's image, with these lines of spec.
 func (w *world) apply(name, spec string) {
@@ -152,16 +154,17 @@ func (w *world) apply(name, spec string) {
 	}
 }
 
-func (w *world) patch(name, patch string) {
+// patch changes the LibertyApp plants.
+func (w *world) patch(patch string) {
 	w.Helper()
-	app := &libertyv1alpha1.LibertyApp{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
+	app := &libertyv1alpha1.LibertyApp{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "plants"}}
 	if err := w.client.Patch(w.Context(), app, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
 		w.Fatal(err)
 	}
 }
 
 // pullSecret creates the Secret for the registry's password.
-func (w *world) pullSecret(name, password string) {
+func (w *world) pullSecret(name string) {
 	w.Helper()
 	auth := base64.StdEncoding.EncodeToString([]byte("user:" + password))
 	data, err := json.Marshal(map[string]any{"auths": map[string]any{w.registry.Host(): map[string]any{"auth": auth}}})
@@ -218,7 +221,7 @@ func (w *world) app(name string) *libertyv1alpha1.LibertyApp {
 	return app
 }
 
-// conditions is what a resource says, as "Ready=True Ready, …", by type.
+// awaitCondition waits until a resource says so of its present generation.
 func (w *world) awaitCondition(name, condition string, status metav1.ConditionStatus, reason string) {
 	w.Helper()
 	w.eventually(fmt.Sprintf("%s of %s becoming %s %s", condition, name, status, reason), func() error {
@@ -236,21 +239,21 @@ func (w *world) awaitReady(name string) {
 	w.awaitCondition(name, "Ready", metav1.ConditionTrue, "Ready")
 }
 
-// awaitImage waits until the app's Deployment runs this image.
-func (w *world) awaitImage(name, want string) {
+// awaitImage waits until the Deployment of plants runs this image.
+func (w *world) awaitImage(want string) {
 	w.Helper()
-	w.eventually(name+" running "+want, func() error {
-		if got := w.deployment(name).Spec.Template.Spec.Containers[0].Image; got != want {
+	w.eventually("plants running "+want, func() error {
+		if got := w.deployment().Spec.Template.Spec.Containers[0].Image; got != want {
 			return fmt.Errorf("the image is %s", got)
 		}
 		return nil
 	})
 }
 
-func (w *world) deployment(name string) *appsv1.Deployment {
+func (w *world) deployment() *appsv1.Deployment {
 	w.Helper()
 	d := &appsv1.Deployment{}
-	if err := w.client.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: name + "-ibm-websphere-liberty"}, d); err != nil {
+	if err := w.client.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: "plants-ibm-websphere-liberty"}, d); err != nil {
 		w.Fatal(err)
 	}
 	return d
@@ -355,7 +358,7 @@ const private = `
 
 func TestPrivateImageFromSecretToRollOut(t *testing.T) {
 	w := newWorld(t, registry.Options{Username: "user", Password: password})
-	first := w.push("1.0", 1)
+	first := w.push(1)
 	w.apply("plants", private)
 	w.awaitCondition("plants", libertyapp.ConditionPullSecretReady, metav1.ConditionFalse, libertyapp.ReasonSecretNotFound)
 	w.awaitCondition("plants", "Ready", metav1.ConditionFalse, libertyapp.ReasonSecretNotFound)
@@ -363,11 +366,11 @@ func TestPrivateImageFromSecretToRollOut(t *testing.T) {
 		t.Errorf("installed without the pull secret: %v", got)
 	}
 
-	w.pullSecret("pull", password)
+	w.pullSecret("pull")
 	w.awaitReady("plants")
 	w.awaitCondition("plants", libertyapp.ConditionPullSecretReady, metav1.ConditionTrue, libertyapp.ReasonSecretReady)
 	w.awaitCondition("plants", libertyapp.ConditionImageResolved, metav1.ConditionTrue, "Resolved")
-	if got, want := w.deployment("plants").Spec.Template.Spec.Containers[0].Image, w.image("1.0")+"@"+first; got != want {
+	if got, want := w.deployment().Spec.Template.Spec.Containers[0].Image, w.image()+"@"+first; got != want {
 		t.Errorf("revision 1 runs %s, want %s", got, want)
 	}
 	if got := w.app("plants").Status.Release.Revision; got != 1 {
@@ -375,49 +378,48 @@ func TestPrivateImageFromSecretToRollOut(t *testing.T) {
 	}
 	w.awaitAccount("pull")
 
-	t.Run("a push rolls out", func(t *testing.T) {
-		w.awaitImage("plants", w.image("1.0")+"@"+w.push("1.0", 2))
-		w.awaitReady("plants")
-		app := w.app("plants")
-		if app.Status.Release.Revision != 2 || len(app.Status.Images) != 1 || app.Status.Images[0].LastChanged == nil {
-			t.Errorf("revision %d, images %+v; want revision 2 and when the digest changed", app.Status.Release.Revision, app.Status.Images)
-		}
-	})
-	t.Run("while nothing changes nothing is asked of the API server", func(t *testing.T) {
-		w.awaitPolls(1)
-		from := w.mark()
-		w.awaitPolls(3)
-		if got := w.requests(from, cluster.Not(cluster.ByVerb("watch"))); len(got) > 0 {
-			t.Errorf("requests while idle: %v", got)
-		}
-	})
-	t.Run("a push while the operator is down is seen", func(t *testing.T) {
-		w.stop()
-		digest := w.push("1.0", 3)
-		w.start()
-		w.awaitImage("plants", w.image("1.0")+"@"+digest)
-		w.awaitReady("plants")
-	})
-	t.Run("the secret going lets the app run", func(t *testing.T) {
-		w.remove(&corev1.Secret{}, "pull")
-		w.awaitCondition("plants", libertyapp.ConditionPullSecretReady, metav1.ConditionFalse, libertyapp.ReasonSecretNotFound)
-		w.awaitCondition("plants", libertyapp.ConditionImageResolved, metav1.ConditionFalse, "AuthenticationFailed")
-		w.awaitReady("plants")
-		w.pullSecret("pull", password)
-		w.awaitCondition("plants", libertyapp.ConditionImageResolved, metav1.ConditionTrue, "Resolved")
-	})
-	t.Run("an outage of the registry lets the app run", func(t *testing.T) {
-		if err := w.registry.Stop(); err != nil {
-			t.Fatal(err)
-		}
-		w.awaitCondition("plants", libertyapp.ConditionImageResolved, metav1.ConditionFalse, "Unreachable")
-		w.awaitReady("plants")
-		if err := w.registry.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		w.patch("plants", `{"metadata":{"annotations":{"`+libertyapp.AnnotationPollImages+`":"now"}}}`)
-		w.awaitCondition("plants", libertyapp.ConditionImageResolved, metav1.ConditionTrue, "Resolved")
-	})
+	t.Log("a push rolls out")
+	w.awaitImage(w.image() + "@" + w.push(2))
+	w.awaitReady("plants")
+	app := w.app("plants")
+	if app.Status.Release.Revision != 2 || len(app.Status.Images) != 1 || app.Status.Images[0].LastChanged == nil {
+		t.Errorf("revision %d, images %+v; want revision 2 and when the digest changed", app.Status.Release.Revision, app.Status.Images)
+	}
+
+	t.Log("while nothing changes nothing is asked of the API server")
+	w.awaitPolls(1)
+	from := w.mark()
+	w.awaitPolls(3)
+	if got := w.requests(from, cluster.Not(cluster.ByVerb("watch"))); len(got) > 0 {
+		t.Errorf("requests while idle: %v", got)
+	}
+
+	t.Log("a push while the operator is down is seen")
+	w.stop()
+	digest := w.push(3)
+	w.start()
+	w.awaitImage(w.image() + "@" + digest)
+	w.awaitReady("plants")
+
+	t.Log("the secret going lets the app run")
+	w.remove(&corev1.Secret{}, "pull")
+	w.awaitCondition("plants", libertyapp.ConditionPullSecretReady, metav1.ConditionFalse, libertyapp.ReasonSecretNotFound)
+	w.awaitCondition("plants", libertyapp.ConditionImageResolved, metav1.ConditionFalse, "AuthenticationFailed")
+	w.awaitReady("plants")
+	w.pullSecret("pull")
+	w.awaitCondition("plants", libertyapp.ConditionImageResolved, metav1.ConditionTrue, "Resolved")
+
+	t.Log("an outage of the registry lets the app run")
+	if err := w.registry.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitCondition("plants", libertyapp.ConditionImageResolved, metav1.ConditionFalse, "Unreachable")
+	w.awaitReady("plants")
+	if err := w.registry.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.patch(`{"metadata":{"annotations":{"` + libertyapp.AnnotationPollImages + `":"now"}}}`)
+	w.awaitCondition("plants", libertyapp.ConditionImageResolved, metav1.ConditionTrue, "Resolved")
 	w.secretFree()
 	w.remove(&libertyv1alpha1.LibertyApp{}, "plants")
 	w.awaitGone("plants")
@@ -426,7 +428,7 @@ func TestPrivateImageFromSecretToRollOut(t *testing.T) {
 
 func TestUnusablePullSecretHoldsTheInstall(t *testing.T) {
 	w := newWorld(t, registry.Options{})
-	w.push("1.0", 1)
+	w.push(1)
 	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "pull"}, StringData: map[string]string{"a": password}})
 	w.apply("plants", private)
 	w.awaitCondition("plants", libertyapp.ConditionPullSecretReady, metav1.ConditionFalse, libertyapp.ReasonInvalidSecret)
@@ -452,8 +454,8 @@ func TestTwoAppsShareAPullSecret(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, registry.Options{})
-			w.push("1.0", 1)
-			w.pullSecret("pull", password)
+			w.push(1)
+			w.pullSecret("pull")
 			for _, app := range []string{"one", "two"} {
 				w.apply(app, private)
 				w.awaitReady(app)
@@ -477,18 +479,18 @@ func TestTwoAppsShareAPullSecret(t *testing.T) {
 
 func TestDefaultServiceAccountFollowsSpec(t *testing.T) {
 	w := newWorld(t, registry.Options{})
-	w.push("1.0", 1)
-	w.pullSecret("pull", password)
-	w.pullSecret("other", password)
+	w.push(1)
+	w.pullSecret("pull")
+	w.pullSecret("other")
 	w.apply("plants", private)
 	w.awaitReady("plants")
 	w.awaitAccount("pull")
 
-	w.patch("plants", `{"spec":{"image":{"pullSecret":"other"}}}`)
+	w.patch(`{"spec":{"image":{"pullSecret":"other"}}}`)
 	w.awaitAccount("other")
-	w.patch("plants", `{"spec":{"operator":{"release":{"patchServiceAccount":false}}}}`)
+	w.patch(`{"spec":{"operator":{"release":{"patchServiceAccount":false}}}}`)
 	w.awaitAccount()
-	w.patch("plants", `{"spec":{"operator":{"release":{"patchServiceAccount":true}}}}`)
+	w.patch(`{"spec":{"operator":{"release":{"patchServiceAccount":true}}}}`)
 	w.awaitAccount("other")
 
 	// Somebody takes it off: it is put back.
@@ -498,7 +500,7 @@ func TestDefaultServiceAccountFollowsSpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.awaitAccount("theirs", "other")
-	w.patch("plants", `{"spec":{"image":{"pullSecret":null}}}`)
+	w.patch(`{"spec":{"image":{"pullSecret":null}}}`)
 	w.awaitAccount("theirs")
 	w.awaitReady("plants")
 	if app := w.app("plants"); app.Status.PullSecret != nil || meta.FindStatusCondition(app.Status.Conditions, libertyapp.ConditionPullSecretReady) != nil {
@@ -508,8 +510,8 @@ func TestDefaultServiceAccountFollowsSpec(t *testing.T) {
 
 func TestCredentialsOfTheServiceAccount(t *testing.T) {
 	w := newWorld(t, registry.Options{Username: "user", Password: password})
-	digest := w.push("1.0", 1)
-	w.pullSecret("theirs", password)
+	digest := w.push(1)
+	w.pullSecret("theirs")
 	account := w.account()
 	account.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "theirs"}}
 	if err := w.client.Update(t.Context(), account); err != nil {
@@ -521,14 +523,14 @@ func TestCredentialsOfTheServiceAccount(t *testing.T) {
   operator: {images: {insecure: true}}
 `)
 	w.awaitReady("plants")
-	w.awaitImage("plants", w.image("1.0")+"@"+digest)
+	w.awaitImage(w.image() + "@" + digest)
 	w.awaitCondition("plants", libertyapp.ConditionImageResolved, metav1.ConditionTrue, "Resolved")
 	w.awaitAccount("theirs")
 }
 
 func TestPrivateAuthority(t *testing.T) {
 	w := newWorld(t, registry.Options{TLS: true})
-	digest := w.push("1.0", 1)
+	digest := w.push(1)
 	w.apply("plants", `
   image: {repository: REPOSITORY, tag: "1.0"}
   operator: {images: {caSecretRef: {name: authority}}}
@@ -536,7 +538,7 @@ func TestPrivateAuthority(t *testing.T) {
 	// The install goes on without the digest, and is not restarted for it.
 	w.awaitReady("plants")
 	w.awaitCondition("plants", libertyapp.ConditionImageResolved, metav1.ConditionFalse, libertyapp.ReasonInvalidCASecret)
-	w.awaitImage("plants", w.image("1.0"))
+	w.awaitImage(w.image())
 	w.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "authority"}, Data: map[string][]byte{"ca.crt": w.registry.CA()}})
 	w.awaitCondition("plants", libertyapp.ConditionImageResolved, metav1.ConditionTrue, "Resolved")
 	app := w.app("plants")
@@ -557,24 +559,24 @@ func TestMissingTag(t *testing.T) {
 
 func TestJobKeepsItsImage(t *testing.T) {
 	w := newWorld(t, registry.Options{})
-	first := w.push("1.0", 1)
+	first := w.push(1)
 	w.apply("plants", `
   image: {repository: REPOSITORY, tag: "1.0"}
   ssl: {createClusterSSLConfiguration: true}
   operator: {images: {insecure: true}}
 `)
 	w.awaitReady("plants")
-	second := w.push("1.0", 2)
-	w.awaitImage("plants", w.image("1.0")+"@"+second)
+	second := w.push(2)
+	w.awaitImage(w.image() + "@" + second)
 	w.awaitReady("plants")
-	w.patch("plants", `{"spec":{"replicaCount":2}}`) // a fresh render
+	w.patch(`{"spec":{"replicaCount":2}}`) // a fresh render
 	w.awaitReady("plants")
 	jobs := clustertest.Client(t).BatchV1().Jobs(w.namespace)
 	list, err := jobs.List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 {
 		t.Fatalf("%d Jobs, err = %v; want one", len(list.Items), err)
 	}
-	if got, want := list.Items[0].Spec.Template.Spec.Containers[0].Image, w.image("1.0")+"@"+first; got != want {
+	if got, want := list.Items[0].Spec.Template.Spec.Containers[0].Image, w.image()+"@"+first; got != want {
 		t.Errorf("the Job runs %s, want %s", got, want)
 	}
 	if got := w.app("plants").Status.Release.Revision; got != 3 {

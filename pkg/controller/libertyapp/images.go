@@ -16,7 +16,7 @@ import (
 	"github.com/jkwong888/go-helm-operator/pkg/reconciler"
 )
 
-// AnnotationPollImages, on a resource, asks for a look at the registries now,
+// AnnotationPollImages on a resource asks for a look at the registries now,
 // each time that its value changes.
 const AnnotationPollImages = "helm.sdk.operatorframework.io/poll-images"
 

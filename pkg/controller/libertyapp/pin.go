@@ -10,7 +10,7 @@ import (
 	"github.com/jkwong888/go-helm-operator/pkg/internal/image"
 )
 
-// AnnotationImageDigests, on a pod template, lists the followed images with
+// AnnotationImageDigests on a pod template lists the followed images with
 // their digests when images.pin is Annotation.
 const AnnotationImageDigests = "liberty.ibm.com/image-digests"
 

@@ -16,7 +16,7 @@ import (
 // defaultAccount is the ServiceAccount of pods that name none.
 const defaultAccount = "default"
 
-// AnnotationPullSecretsAdded, on a ServiceAccount, lists the pull secrets that
+// AnnotationPullSecretsAdded on a ServiceAccount lists the pull secrets that
 // the operator added to it, separated by commas. It changes in the same request
 // as the list itself, so that whoever removes the last user of a pull secret
 // knows, after any crash, whether the operator had added it.

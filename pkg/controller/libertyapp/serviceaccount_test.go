@@ -212,7 +212,7 @@ func TestTheListIsNotOwnedByApply(t *testing.T) {
 	b.adds("pull", true, true)
 	for _, entry := range b.live().ManagedFields {
 		if entry.Operation == metav1.ManagedFieldsOperationApply {
-			t.Errorf("%s applies %s", entry.Manager, entry.FieldsV1.Raw)
+			t.Errorf("%s applies %s", entry.Manager, entry.FieldsV1.GetRawString())
 		}
 	}
 	// Who does apply the list meets a conflict instead of losing ours unaware.
