@@ -25,10 +25,15 @@ type Scenario struct {
 	Registry RegistryOptions `json:"registry,omitempty"`
 	// Alone runs the scenario while no other runs, for scenarios that measure time.
 	Alone bool `json:"alone,omitempty"`
-	// Errors are regular expressions of messages that the operator may log at level error; each must occur.
+	// Errors are regular expressions of messages that the operator logs at level error, all of them.
 	Errors []string `json:"errors,omitempty"`
 	// Warnings are the reasons of Warning events that the operator emits, all of them.
 	Warnings []string `json:"warnings,omitempty"`
+	// Possible are errors and warnings that depend on who is faster, so may be there or not.
+	Possible struct {
+		Errors   []string `json:"errors,omitempty"`
+		Warnings []string `json:"warnings,omitempty"`
+	} `json:"possible,omitempty"`
 	// Kept names the objects, as Kind/name, that are left on purpose once the resources are deleted.
 	Kept []string `json:"kept,omitempty"`
 	// Steps in their order; each has one verb.
