@@ -14,9 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
@@ -84,6 +85,8 @@ func (w *Watcher[K]) Set(owner K, refs ...Reference) {
 	for _, ref := range refs {
 		if !slices.Contains(before, ref) {
 			w.add(owner, ref)
+		} else if watch := w.watches[ref]; watch.informer == nil {
+			w.run(ref, watch) // its kind may have come since
 		}
 	}
 	for _, ref := range before {
@@ -167,25 +170,41 @@ func (w *Watcher[K]) run(ref Reference, watch *watched[K]) {
 		watch.err = err
 		return
 	}
-	only := func(o *metav1.ListOptions) {
+	ctx, stop := context.WithCancel(w.ctx)
+	watch.err = nil
+	watch.informer, watch.stop = w.newInformer(ref, mapping.Resource, watch), stop
+	go watch.informer.RunWithContext(ctx)
+	go func() {
+		if cache.WaitForCacheSync(ctx.Done(), watch.informer.HasSynced) {
+			w.tell(watch)
+		}
+	}()
+}
+
+// newInformer watches what ref names, metadata only.
+func (w *Watcher[K]) newInformer(ref Reference, resource schema.GroupVersionResource, watch *watched[K]) cache.SharedIndexInformer {
+	objects := w.client.Resource(resource).Namespace(ref.Namespace)
+	only := func(o metav1.ListOptions) metav1.ListOptions {
 		if ref.Name != "" {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, ref.Name).String()
 		}
+		return o
 	}
-	informer := metadatainformer.NewFilteredMetadataInformer(w.client, mapping.Resource, ref.Namespace, 0, cache.Indexers{}, only).Informer()
-	ctx, stop := context.WithCancel(w.ctx)
-	watch.informer, watch.stop = informer, stop
+	source := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list, err := objects.List(ctx, only(o))
+			w.noteAnswer(watch, err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+			events, err := objects.Watch(ctx, only(o))
+			w.noteAnswer(watch, err)
+			return events, err
+		},
+	}
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(source, w.client),
+		&metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
 	_ = informer.SetTransform(slim)
-	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		if !apierrors.IsForbidden(err) {
-			cache.DefaultWatchErrorHandler(ctx, r, err)
-			return
-		}
-		w.mu.Lock()
-		watch.err = err
-		w.mu.Unlock()
-		w.tell(watch)
-	})
 	changed := func(any) { w.tell(watch) }
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: changed, DeleteFunc: changed,
@@ -195,15 +214,22 @@ func (w *Watcher[K]) run(ref Reference, watch *watched[K]) {
 			}
 		},
 	})
-	go informer.RunWithContext(ctx)
-	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			w.mu.Lock()
-			watch.err = nil
-			w.mu.Unlock()
-			w.tell(watch)
-		}
-	}()
+	return informer
+}
+
+// noteAnswer keeps that the watch is forbidden until the API server allows it;
+// other errors pass, the informer tries again.
+func (w *Watcher[K]) noteAnswer(watch *watched[K], err error) {
+	if !apierrors.IsForbidden(err) && err != nil {
+		return
+	}
+	w.mu.Lock()
+	news := (err == nil) != (watch.err == nil)
+	watch.err = err
+	w.mu.Unlock()
+	if news {
+		w.tell(watch)
+	}
 }
 
 // tell notifies the owners, outside the lock.

@@ -192,4 +192,20 @@ func TestForbiddenIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, told, "the end of it", func() bool { return w.Err(ref) == nil && w.Version(ref) == refs.Absent })
+
+	// Losing the right later is told too, and so is its return. Watches are cut
+	// by a restart of the API server.
+	setRules := func(rules []rbacv1.PolicyRule) {
+		t.Helper()
+		if _, err := client.Roles(namespace).Update(t.Context(), &rbacv1.Role{ObjectMeta: name, Rules: rules}, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setRules(nil)
+	if err := clustertest.Cluster(t).Restart(t.Context(), cluster.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	await(t, told, "the loss", func() bool { return w.Err(ref) != nil })
+	setRules(rules)
+	await(t, told, "the return", func() bool { return w.Err(ref) == nil && w.Version(ref) == refs.Absent })
 }
