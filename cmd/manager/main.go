@@ -64,6 +64,7 @@ func run(opts *options) error {
 	err = controller.AddToManager(mgr, engine, kinds, controller.Options{
 		MaxConcurrentReconciles: opts.maxConcurrentReconciles,
 		ImagePollInterval:       opts.imagePollInterval,
+		Namespaces:              opts.namespaces,
 	})
 	if err != nil {
 		return err

@@ -1,16 +1,15 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
-	"net/http"
 	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
@@ -21,15 +20,20 @@ import (
 // deploy/operator.yaml grants a little more.
 const shutdownTimeout = 25 * time.Second
 
+// syncTimeout is how long a controller waits for a kind that the cluster does
+// not have, or that the operator may not watch: without end, for what is missing
+// is in the log and in readyz, and the other kinds' controllers go on.
+const syncTimeout = 365 * 24 * time.Hour
+
 // newManager makes the controller-runtime manager that the options ask for.
 func newManager(o *options) (manager.Manager, error) {
-	cfg, err := config(o.kubeconfig)
+	cfg, err := restConfig(o.kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	cfg.QPS = -1 // the API server's own fairness rules are the limit
 	cfg.UserAgent = "go-helm-operator/" + version
-	timeout := shutdownTimeout
+	timeout, warm := shutdownTimeout, true // whoever waits to be elected knows all resources by then
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Cache:                         cache.Options{DefaultNamespaces: cacheNamespaces(o.namespaces), DefaultTransform: cache.TransformStripManagedFields()},
 		LeaderElection:                o.leaderElect,
@@ -39,15 +43,22 @@ func newManager(o *options) (manager.Manager, error) {
 		HealthProbeBindAddress:        o.probeAddress,
 		Metrics:                       metrics(o),
 		GracefulShutdownTimeout:       &timeout,
+		Controller: config.Controller{
+			EnableWarmup:     &warm,
+			CacheSyncTimeout: syncTimeout,
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)
 	}
-	return mgr, addChecks(mgr)
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil { // the process serves; readyz is pkg/controller's
+		return nil, fmt.Errorf("adding healthz: %w", err)
+	}
+	return mgr, nil
 }
 
-// config finds the API server: the given kubeconfig, or what client-go finds.
-func config(kubeconfig string) (*rest.Config, error) {
+// restConfig finds the API server: the given kubeconfig, or what client-go finds.
+func restConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		return ctrl.GetConfig()
 	}
@@ -77,24 +88,4 @@ func metrics(o *options) metricsserver.Options {
 		m.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
 	return m
-}
-
-// addChecks makes healthz mean that the process serves, and readyz that its
-// view of the cluster is complete.
-func addChecks(mgr manager.Manager) error {
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return fmt.Errorf("adding healthz: %w", err)
-	}
-	synced := func(req *http.Request) error {
-		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
-		defer cancel()
-		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return fmt.Errorf("the caches are not synced yet")
-		}
-		return nil
-	}
-	if err := mgr.AddReadyzCheck("caches", synced); err != nil {
-		return fmt.Errorf("adding readyz: %w", err)
-	}
-	return nil
 }

@@ -61,7 +61,8 @@ func parse(args []string) (*options, error) {
 	fs.BoolVar(&o.secretsInStatus, "allow-secrets-in-status", false, "with --release-storage=status: also keep releases that render Secrets, readable to all who may read the resource")
 	fs.BoolVar(&o.version, "version", false, "print the version and exit")
 	o.zap.BindFlags(fs)
-	err := fs.Parse(args)
+	// An error says what was tried and on what; where in the code that was is of use to developers alone.
+	err := errors.Join(fs.Set("zap-stacktrace-level", "panic"), fs.Parse(args))
 	if errors.Is(err, flag.ErrHelp) {
 		fs.SetOutput(os.Stdout)
 		fs.Usage()

@@ -20,6 +20,7 @@ import (
 var (
 	libertyApps = schema.GroupVersionResource{Group: "liberty.ibm.com", Version: "v1alpha1", Resource: "libertyapps"}
 	shops       = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "shops"}
+	kiosks      = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "kiosks"}
 )
 
 // app is a custom resource that the operator runs a release for.
@@ -107,10 +108,10 @@ func (a app) remove(t *testing.T) {
 
 // service is the name of the app's Service.
 func (a app) service() string {
-	if a.resource == shops {
-		return a.name
+	if a.resource == libertyApps {
+		return a.name + "-ibm-websphere-liberty"
 	}
-	return a.name + "-ibm-websphere-liberty"
+	return a.name
 }
 
 // awaitHealed deletes the app's Service and waits until it is back.

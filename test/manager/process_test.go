@@ -38,7 +38,7 @@ type operator struct {
 type startOptions struct {
 	watch   string   // WATCH_NAMESPACE
 	args    []string // after those that are deployed
-	server  string   // URL of the API server; default: the cluster's
+	gate    *gate    // in front of the API server, or nil
 	watches string   // the watches file; default: the repository's
 }
 
@@ -50,7 +50,7 @@ func start(t *testing.T, namespace string, o startOptions) *operator {
 	if o.watches == "" {
 		o.watches = must[string](t)(filepath.Abs(filepath.Join(root, "watches.yaml")))
 	}
-	args := append(deployedArgs(t), "--kubeconfig="+kubeconfig(t, namespace, o.server), "--watches-file="+o.watches,
+	args := append(deployedArgs(t), "--kubeconfig="+kubeconfig(t, namespace, o.gate), "--watches-file="+o.watches,
 		"--leader-election-namespace="+namespace, "--health-probe-bind-address="+op.health, "--metrics-bind-address="+op.metrics)
 	var err error
 	op.child, err = process.Start(process.Spec{
@@ -72,15 +72,15 @@ func start(t *testing.T, namespace string, o startOptions) *operator {
 }
 
 // kubeconfig writes one that has nothing but the token of the deployed ServiceAccount.
-func kubeconfig(t *testing.T, namespace, server string) string {
+func kubeconfig(t *testing.T, namespace string, behind *gate) string {
 	t.Helper()
 	admin := clustertest.Config(t)
 	if err := rest.LoadTLSFiles(admin); err != nil {
 		t.Fatal(err)
 	}
-	target := &clientcmdapi.Cluster{Server: server}
-	if server == "" {
-		target.Server, target.CertificateAuthorityData = admin.Host, admin.CAData
+	target := &clientcmdapi.Cluster{Server: admin.Host, CertificateAuthorityData: admin.CAData}
+	if behind != nil {
+		target = &clientcmdapi.Cluster{Server: behind.url, CertificateAuthorityData: behind.ca}
 	}
 	config := clientcmdapi.NewConfig()
 	config.Clusters["c"] = target
