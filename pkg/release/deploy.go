@@ -115,7 +115,7 @@ func (m *Manager) applyAll(ctx context.Context, rel *Release, d *desired) ([]rel
 		}
 		var uid types.UID
 		if old {
-			uid = m.currentUID(rel, entries[at])
+			uid = m.currentUID(entries[at])
 		}
 		entry, err := m.applyNew(ctx, d, obj, uid)
 		if err != nil {
@@ -145,7 +145,7 @@ func (m *Manager) asWanted(entry releasev1alpha1.InventoryEntry, digest string) 
 
 // currentUID is the uid to expect of an object: the one in the cluster when the
 // object is ours, whoever recreated it, and none when it is gone.
-func (m *Manager) currentUID(rel *Release, entry releasev1alpha1.InventoryEntry) types.UID {
+func (m *Manager) currentUID(entry releasev1alpha1.InventoryEntry) types.UID {
 	observed, exists := m.Dependents.Get(entry)
 	switch {
 	case !exists && m.Dependents.Synced(apply.EntryGVK(entry)):

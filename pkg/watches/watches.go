@@ -43,7 +43,7 @@ func Load(path string) ([]Watch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the watches file: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // nothing was written
+	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading the watches file %s: %w", path, err)
