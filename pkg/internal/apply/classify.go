@@ -154,7 +154,7 @@ func (r request) invalid(status metav1.Status, clean *apierrors.StatusError) err
 	if len(frozen.Fields) > 0 {
 		return frozen
 	}
-	return &InvalidError{Object: r.key, Reason: clean.ErrStatus.Message, err: clean}
+	return &InvalidError{Object: r.key, Reason: clean.ErrStatus.Message, duplicates: duplicateLists(status), err: clean}
 }
 
 // detail is what a cause says beyond its field, when it has more to say than

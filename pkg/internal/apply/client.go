@@ -153,7 +153,8 @@ func (c *Client) metadata(ctx context.Context, entry releasev1alpha1.InventoryEn
 }
 
 // Apply puts obj into the cluster with one server-side apply, whoever else
-// holds its fields. obj is marked and, unless it is in the inventory, checked.
+// holds its fields. Items that others put in the place of its own into lists are
+// removed, which takes three more requests. obj is marked and, unless it is in the inventory, checked.
 // With a uid it applies only to the object of that uid and fails with a
 // *GoneError when that is gone. Fields the kind does not have are an error.
 //
@@ -171,12 +172,18 @@ func (c *Client) Apply(ctx context.Context, obj *unstructured.Unstructured, uid 
 	if err != nil {
 		return entry, fmt.Errorf("encoding %s: %w", EntryKey(entry), err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	result := c.rest.Patch(types.ApplyPatchType).AbsPath(path(mapping, entry)...).
-		Param("fieldManager", FieldManager).Param("force", "true").Param("fieldValidation", metav1.FieldValidationStrict).
-		SetHeader("Accept", metadataOnly).Body(body).Do(ctx)
-	applied, err := c.read(result, request{"patch", EntryKey(entry), mapping})
+	asked, target := request{"patch", EntryKey(entry), mapping}, path(mapping, entry)
+	applied, err := c.put(ctx, asked, target, body)
+	var invalid *InvalidError
+	if errors.As(err, &invalid) && len(invalid.duplicates) > 0 {
+		taken, failure := c.takeItems(ctx, asked, target, invalid.duplicates)
+		if failure != nil {
+			return entry, failure
+		}
+		if taken {
+			applied, err = c.put(ctx, asked, target, body)
+		}
+	}
 	if err != nil {
 		return entry, err
 	}
@@ -188,6 +195,16 @@ func (c *Client) Apply(ctx context.Context, obj *unstructured.Unstructured, uid 
 		c.cache.applied(entry, applied)
 	}
 	return entry, nil
+}
+
+// put sends one server-side apply.
+func (c *Client) put(ctx context.Context, asked request, target []string, body []byte) (*metav1.PartialObjectMetadata, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	result := c.rest.Patch(types.ApplyPatchType).AbsPath(target...).
+		Param("fieldManager", FieldManager).Param("force", "true").Param("fieldValidation", metav1.FieldValidationStrict).
+		SetHeader("Accept", metadataOnly).Body(body).Do(ctx)
+	return c.read(result, asked)
 }
 
 // withUID returns the content of obj with metadata.uid, which the server takes

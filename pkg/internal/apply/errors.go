@@ -138,7 +138,9 @@ type InvalidError struct {
 	// Reason why, without values.
 	Reason string
 
-	err error
+	// duplicates are lists that hold an item twice, see duplicateLists.
+	duplicates []string
+	err        error
 }
 
 func (e *InvalidError) Error() string {
