@@ -90,20 +90,40 @@ func (a app) patch(t *testing.T, spec map[string]any) {
 	}
 }
 
-// remove deletes the resource and waits until its release is gone too.
+// list returns the LibertyApps of a namespace.
+func list(t *testing.T, namespace string) []app {
+	t.Helper()
+	found := must[*unstructured.UnstructuredList](t)(dynamicClient(t).Resource(libertyApps).Namespace(namespace).List(t.Context(), metav1.ListOptions{}))
+	var all []app
+	for _, obj := range found.Items {
+		all = append(all, app{resource: libertyApps, namespace: namespace, name: obj.GetName()})
+	}
+	return all
+}
+
+// remove deletes resources and waits until they, and so their releases, are gone.
+func remove(t *testing.T, all []app) {
+	t.Helper()
+	for _, a := range all {
+		client := dynamicClient(t).Resource(a.resource).Namespace(a.namespace)
+		if err := client.Delete(t.Context(), a.name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, a := range all {
+		eventually(t, a.name+" is gone", func(ctx context.Context) error {
+			_, err := a.get(ctx, t)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return errors.Join(errors.New("it is there"), err)
+		})
+	}
+}
+
 func (a app) remove(t *testing.T) {
 	t.Helper()
-	client := dynamicClient(t).Resource(a.resource).Namespace(a.namespace)
-	if err := client.Delete(t.Context(), a.name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, a.name+" is gone", func(ctx context.Context) error {
-		_, err := a.get(ctx, t)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return errors.Join(errors.New("it is there"), err)
-	})
+	remove(t, []app{a})
 }
 
 // service is the name of the app's Service.
