@@ -104,8 +104,8 @@ func operatorRules(o Options) []rule {
 	group := []string{o.Kind.Group}
 	core := []string{""}
 	return []rule{
-		{"The resources themselves: read, and patched to put the finalizer on and off.", rbacv1.PolicyRule{
-			APIGroups: group, Resources: []string{o.Resource}, Verbs: []string{"get", "list", "patch", "watch"}}},
+		{"The resources themselves: watched, and patched to put the finalizer on and off.", rbacv1.PolicyRule{
+			APIGroups: group, Resources: []string{o.Resource}, Verbs: []string{"list", "patch", "watch"}}},
 		{"Their status.", rbacv1.PolicyRule{
 			APIGroups: group, Resources: []string{o.Resource + "/status"}, Verbs: []string{"patch"}}},
 		{"Owner references from the objects of a release, which block the deletion of the resource.", rbacv1.PolicyRule{
@@ -117,7 +117,7 @@ func operatorRules(o Options) []rule {
 		{"The pull secret is added to the namespace's default ServiceAccount; the release has its own.", rbacv1.PolicyRule{
 			APIGroups: core, Resources: []string{"serviceaccounts"}, Verbs: objectVerbs}},
 		{"Events about the resources.", rbacv1.PolicyRule{
-			APIGroups: []string{"", "events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}},
+			APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}},
 	}
 }
 
@@ -126,7 +126,7 @@ func operatorRules(o Options) []rule {
 func clusterOperatorRules() []rule {
 	return []rule{
 		{"New kinds are noticed when they come; without this, charts see the API versions of the operator's start.", rbacv1.PolicyRule{
-			APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: []string{"get", "list", "watch"}}},
+			APIGroups: []string{"apiextensions.k8s.io"}, Resources: []string{"customresourcedefinitions"}, Verbs: []string{"list", "watch"}}},
 	}
 }
 
