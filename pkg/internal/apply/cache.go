@@ -196,8 +196,7 @@ func (c *Cache) applied(entry releasev1alpha1.InventoryEntry, m *metav1.PartialO
 	if s == nil {
 		return
 	}
-	it := projectMetadata(m)
-	it.Observed = observe(m)
+	it := newItem(m, observe(m))
 	it.Status = status.CurrentStatus
 	if hasHealth(EntryKey(entry).GroupKind) {
 		it.Status, it.Message = status.InProgressStatus, "applied, not yet observed"

@@ -1,6 +1,8 @@
 package apply
 
 import (
+	"unique"
+
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -30,6 +32,16 @@ type Observed struct {
 	Message string
 	// Replicas and ReadyReplicas of a workload; 0 for other kinds.
 	Replicas, ReadyReplicas int64
+
+	// holder is the owner that the object's annotations name, shared by all
+	// objects of a release; zero when they name none.
+	holder unique.Handle[ownerRef]
+}
+
+// Holds says whether the marks of an observed object name this owner. It is
+// false when they name another one or none, and for what does not exist.
+func (o Owner) Holds(observed Observed) bool {
+	return observed.holder == unique.Make(o.ref())
 }
 
 // Drift is how an object differs from its record.
@@ -44,13 +56,26 @@ const (
 	DriftReplaced Drift = "Replaced"
 )
 
-// Drifted compares an object with its record. exists says whether the object is
-// in the cluster; observed is ignored when it is not, but for Unknown.
+// Drifted compares an object with its record, as the function does, and takes an
+// object whose marks name another owner for a replacement: what another release
+// applied with the same fields has the recorded digest too.
+func (o Owner) Drifted(entry releasev1alpha1.InventoryEntry, observed Observed, exists bool) (Drift, bool) {
+	marked := observed.holder != (unique.Handle[ownerRef]{})
+	if exists && marked && !observed.Unknown && !observed.Deleting && !o.Holds(observed) {
+		return DriftReplaced, true
+	}
+	return Drifted(entry, observed, exists)
+}
+
+// Drifted compares an object with its record, whoever holds it. exists says
+// whether the object is in the cluster; observed is ignored when it is not, but
+// for Unknown.
 //
-// An object with another uid and our recorded fields is our own re-creation
-// whose record was lost: not drift, but its uid has to be recorded. An object
-// that is being deleted is not drift until it is gone, because applying cannot
-// bring it back.
+// An object with another uid and the recorded fields is not drift, but its uid
+// has to be recorded: it was applied once more, by us without a record of it or
+// under our name by somebody else, which Holds tells apart. An object that is
+// being deleted is not drift until it is gone, because applying cannot bring it
+// back.
 func Drifted(entry releasev1alpha1.InventoryEntry, observed Observed, exists bool) (Drift, bool) {
 	switch {
 	case observed.Unknown:

@@ -23,8 +23,8 @@ func (o Owner) ref() ownerRef { return ownerRef{o.GVK.GroupKind(), o.namespacedN
 // object is what is kept of one object in the cluster, a few hundred bytes.
 type object struct {
 	Observed
-	// owner is shared by all objects of a release; zero when no annotation
-	// names one.
+	// owner is told of changes: the holder, or the last one when the
+	// annotations were taken away.
 	owner unique.Handle[ownerRef]
 	// version is the resourceVersion, to order what the watch tells and what
 	// the client wrote.
@@ -74,25 +74,23 @@ func project(obj any) (*item, error) {
 	case *item: // reduced while the list was collected
 		return o, nil
 	case *metav1.PartialObjectMetadata:
-		out := projectMetadata(o)
-		out.Observed = observe(o)
+		out := newItem(o, observe(o))
 		out.Status = status.CurrentStatus
 		return out, nil
 	case *unstructured.Unstructured:
-		out := projectMetadata(o)
-		out.Observed = observeWhole(o)
-		return out, nil
+		return newItem(o, observeWhole(o)), nil
 	}
 	return nil, fmt.Errorf("the API server sent a %T where an object was asked for", obj)
 }
 
-func projectMetadata(m metav1.Object) *item {
-	out := &item{name: types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}}
-	out.version = m.GetResourceVersion()
+func newItem(m metav1.Object, observed Observed) *item {
 	if kind, name, ok := OwnerOf(m); ok {
-		out.owner = unique.Make(ownerRef{kind, name})
+		observed.holder = unique.Make(ownerRef{kind, name})
 	}
-	return out
+	return &item{
+		name:   types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()},
+		object: object{Observed: observed, owner: observed.holder, version: m.GetResourceVersion()},
+	}
 }
 
 // observe reads what the metadata tells; Status stays open.

@@ -79,7 +79,7 @@ func (s *store) putLocked(it *item) []unique.Handle[ownerRef] {
 		return nil
 	}
 	if had && it.owner == (unique.Handle[ownerRef]{}) {
-		it.owner = old.owner // its annotations were taken away: its owner gives them back
+		it.owner = old.owner // its annotations were taken away: who had it decides
 	}
 	it.leaving = had && old.leaving && old.UID == it.UID
 	s.objects[it.name] = it.object

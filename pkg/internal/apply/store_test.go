@@ -7,7 +7,6 @@ import (
 	"time"
 	"unique"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,7 +22,7 @@ func TestStoreOrder(t *testing.T) {
 	seen := func(version int, uid string) *item {
 		it := &item{name: key}
 		it.UID, it.version = types.UID(uid), fmt.Sprint(version)
-		it.owner = unique.Make(ownerRef{libertyApp.GroupKind(), types.NamespacedName{Namespace: "shop", Name: "plants"}})
+		it.owner = unique.Make(plants().ref())
 		return it
 	}
 	metadata := func(version int, uid string) *metav1.PartialObjectMetadata {
@@ -85,8 +84,8 @@ func TestStoreOrder(t *testing.T) {
 				tell(s)
 			}
 			got, exists := s.get(key)
-			if diff := cmp.Diff(test.want, got); diff != "" || exists != test.exists {
-				t.Errorf("exists %v, want %v; observed (-want +got):\n%s", exists, test.exists, diff)
+			if got != test.want || exists != test.exists {
+				t.Errorf("exists %v, want %v; observed %+v, want %+v", exists, test.exists, got, test.want)
 			}
 			if enqueued != test.enqueued || refreshed != test.refresh {
 				t.Errorf("owners told %d times and all %d times, want %d and %d", enqueued, refreshed, test.enqueued, test.refresh)
@@ -151,6 +150,52 @@ func TestDrifted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got, is := Drifted(entry, test.observed, test.exists); got != test.want || is != (test.want != "") {
 				t.Errorf("Drifted = %q, %v, want %q", got, is, test.want)
+			}
+			ofOwner := test.observed
+			ofOwner.holder = unique.Make(plants().ref())
+			if got, is := plants().Drifted(entry, ofOwner, test.exists); got != test.want || is != (test.want != "") {
+				t.Errorf("Drifted of the owner = %q, %v, want %q", got, is, test.want)
+			}
+		})
+	}
+}
+
+func TestWhatAnotherOwnerHoldsIsAReplacement(t *testing.T) {
+	obj := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: app, uid: a, resourceVersion: '5'}}")
+	other := plants()
+	other.Name = "trees"
+	tests := map[string]struct {
+		owner *Owner // who marked it
+		want  Drift
+		holds bool
+	}{
+		"ours":      {new(plants()), "", true},
+		"another's": {&other, DriftReplaced, false},
+		"nobody's":  {nil, "", false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			obj := obj.DeepCopy()
+			if test.owner != nil {
+				test.owner.Mark(obj, true)
+			}
+			it, err := project(obj)
+			must(t, err)
+			entry := Entry(obj)
+			entry.UID, entry.Managed = it.UID, it.Managed
+			if got := plants().Holds(it.Observed); got != test.holds {
+				t.Errorf("Holds = %v, want %v", got, test.holds)
+			}
+			if got, is := plants().Drifted(entry, it.Observed, true); got != test.want || is != (test.want != "") {
+				t.Errorf("Drifted = %q, %v, want %q", got, is, test.want)
+			}
+			going := it.Observed
+			going.Deleting = true
+			if got, is := plants().Drifted(entry, going, true); is {
+				t.Errorf("Drifted = %q of what is being deleted", got)
+			}
+			if plants().Holds(Observed{}) || plants().Holds(Observed{Deleted: true}) {
+				t.Error("the owner holds what does not exist")
 			}
 		})
 	}
