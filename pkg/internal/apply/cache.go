@@ -53,6 +53,7 @@ type Cache struct {
 	whole    dynamic.Interface
 	metadata metadata.Interface
 	kinds    *kinds
+	clock    clock.PassiveClock
 
 	mu        sync.RWMutex
 	informers map[schema.GroupKind]*informer
@@ -86,7 +87,7 @@ func NewCache(cfg *rest.Config, opts CacheOptions) (*Cache, error) {
 	}
 	return &Cache{
 		opts: opts, selector: selector, whole: whole, metadata: partial,
-		kinds:     newKinds(opts.Mapper, clock.RealClock{}),
+		kinds: newKinds(opts.Mapper, clock.RealClock{}), clock: clock.RealClock{},
 		informers: map[schema.GroupKind]*informer{}, uses: map[ownerRef][]schema.GroupKind{},
 	}, nil
 }

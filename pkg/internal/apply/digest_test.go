@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 )
 
 func ourEntry(fields string) metav1.ManagedFieldsEntry {
@@ -176,7 +177,7 @@ func BenchmarkDrifted(b *testing.B) {
 func BenchmarkCachedObject(b *testing.B) {
 	const objects = 2000
 	for b.Loop() {
-		s := newStore(true, func(ownerRef) {}, func() {})
+		s := newStore(true, func(ownerRef) {}, func() {}, clock.RealClock{})
 		before := heap()
 		for i := range objects {
 			if err := s.Add(benchmarkDeployment(b, i)); err != nil {

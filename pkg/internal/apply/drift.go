@@ -16,7 +16,8 @@ type Observed struct {
 	// may not be.
 	Unknown bool
 	// Deleted says of an object that does not exist that the watch saw it go
-	// (or lose its marks), and that it was not the operator who deleted it.
+	// (or lose its label) in the last 5 s, and that it was not the operator who
+	// deleted it.
 	Deleted bool
 	// UID of the object.
 	UID types.UID

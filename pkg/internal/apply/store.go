@@ -1,7 +1,9 @@
 package apply
 
 import (
+	"maps"
 	"sync"
+	"time"
 	"unique"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -9,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 )
 
 // store holds the objects of one kind in one namespace, or in all. A reflector
@@ -22,11 +25,12 @@ type store struct {
 	// refresh is called when the store begins to be current, after the first
 	// list or after it could not be listed for a while.
 	refresh func()
+	clock   clock.PassiveClock
 
 	mu      sync.RWMutex
 	objects map[types.NamespacedName]object
-	// gone are objects that somebody else removed, with their owners.
-	gone map[types.NamespacedName]unique.Handle[ownerRef]
+	// gone are objects that somebody else removed of late, at most goneMost.
+	gone map[types.NamespacedName]removal
 	// listed and watching have to come together, in either order, for the store
 	// to be current; synced says that they did once.
 	listed, watching, synced bool
@@ -37,12 +41,28 @@ type store struct {
 	firstOnce sync.Once
 }
 
+// removal is what is remembered of an object that somebody else removed.
+type removal struct {
+	owner unique.Handle[ownerRef]
+	at    time.Time
+}
+
+const (
+	// goneFor is how long a removal that was seen says that nothing stands under
+	// the name: long enough for the pass that it causes, and no longer, because
+	// what somebody puts there may lack the label that brings it into the cache.
+	goneFor = 5 * time.Second
+	// goneMost bounds the removals remembered. Of the others it is only not known
+	// that they were seen.
+	goneMost = 1024
+)
+
 var _ cache.TransformingStore = (*store)(nil)
 
-func newStore(comparesMessages bool, enqueue func(ownerRef), refresh func()) *store {
+func newStore(comparesMessages bool, enqueue func(ownerRef), refresh func(), clock clock.PassiveClock) *store {
 	return &store{
-		comparesMessages: comparesMessages, enqueue: enqueue, refresh: refresh,
-		objects: map[types.NamespacedName]object{}, gone: map[types.NamespacedName]unique.Handle[ownerRef]{},
+		comparesMessages: comparesMessages, enqueue: enqueue, refresh: refresh, clock: clock,
+		objects: map[types.NamespacedName]object{}, gone: map[types.NamespacedName]removal{},
 		first: make(chan struct{}),
 	}
 }
@@ -126,10 +146,19 @@ func (s *store) remove(m metav1.Object) []unique.Handle[ownerRef] {
 
 func (s *store) removeLocked(name types.NamespacedName, old object) {
 	delete(s.objects, name)
-	if !old.leaving {
-		s.gone[name] = old.owner
+	if old.leaving {
+		return
+	}
+	now := s.clock.Now()
+	if len(s.gone) >= goneMost {
+		maps.DeleteFunc(s.gone, func(_ types.NamespacedName, r removal) bool { return !r.recent(now) })
+	}
+	if len(s.gone) < goneMost {
+		s.gone[name] = removal{owner: old.owner, at: now}
 	}
 }
+
+func (r removal) recent(now time.Time) bool { return now.Sub(r.at) < goneFor }
 
 // Replace implements cache.ReflectorStore. What the client wrote after the list
 // was made stays.
@@ -211,8 +240,8 @@ func (s *store) get(name types.NamespacedName) (Observed, bool) {
 	if obj, ok := s.objects[name]; ok {
 		return obj.Observed, true
 	}
-	_, gone := s.gone[name]
-	return Observed{Unknown: !s.synced, Deleted: gone}, false
+	removed, seen := s.gone[name]
+	return Observed{Unknown: !s.synced, Deleted: seen && removed.recent(s.clock.Now())}, false
 }
 
 // wrote takes over what the client applied, without a pass: its writer knows.
@@ -249,11 +278,7 @@ func (s *store) deleting(name types.NamespacedName, uid types.UID, gone bool) {
 func (s *store) forget(owner unique.Handle[ownerRef]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, of := range s.gone {
-		if of == owner {
-			delete(s.gone, name)
-		}
-	}
+	maps.DeleteFunc(s.gone, func(_ types.NamespacedName, r removal) bool { return r.owner == owner })
 }
 
 func (s *store) notify(owners []unique.Handle[ownerRef]) {

@@ -79,7 +79,7 @@ func TestStoreOrder(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var enqueued, refreshed int
-			s := newStore(true, func(ownerRef) { enqueued++ }, func() { refreshed++ })
+			s := newStore(true, func(ownerRef) { enqueued++ }, func() { refreshed++ }, clocktesting.NewFakePassiveClock(time.Unix(0, 0)))
 			for _, tell := range test.told {
 				tell(s)
 			}
@@ -91,6 +91,40 @@ func TestStoreOrder(t *testing.T) {
 				t.Errorf("owners told %d times and all %d times, want %d and %d", enqueued, refreshed, test.enqueued, test.refresh)
 			}
 		})
+	}
+}
+
+// A removal is believed for a moment only, and what is remembered is bounded.
+func TestRemovalsAreForgotten(t *testing.T) {
+	now := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	s := newStore(true, func(ownerRef) {}, func() {}, now)
+	remove := func(i int) types.NamespacedName {
+		name := types.NamespacedName{Namespace: "shop", Name: fmt.Sprint(i)}
+		must(t, s.Update(&item{name: name, object: object{version: "5"}}))
+		must(t, s.Delete(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name, ResourceVersion: "6"}}))
+		return name
+	}
+	seen := func(name types.NamespacedName) bool {
+		observed, _ := s.get(name)
+		return observed.Deleted
+	}
+	first := remove(0)
+	now.SetTime(now.Now().Add(goneFor - 1))
+	if !seen(first) {
+		t.Error("a removal was forgotten too early")
+	}
+	now.SetTime(now.Now().Add(1))
+	if seen(first) {
+		t.Errorf("a removal is believed after %v", goneFor)
+	}
+	for i := range 2 * goneMost {
+		if name := remove(i); seen(name) != (i < goneMost) {
+			t.Fatalf("removal %d is remembered: %v", i, i >= goneMost)
+		}
+	}
+	now.SetTime(now.Now().Add(goneFor))
+	if name := remove(0); !seen(name) || len(s.gone) != 1 {
+		t.Errorf("%d removals are remembered, and the last is %v; want it alone", len(s.gone), seen(name))
 	}
 }
 
@@ -121,7 +155,7 @@ func TestWhatMattersOfAChange(t *testing.T) {
 		changed := base
 		test.change(&changed)
 		for messages, want := range map[bool]bool{true: test.builtIn, false: test.other} {
-			if got := newStore(messages, nil, nil).differ(base, changed); got != want {
+			if got := newStore(messages, nil, nil, nil).differ(base, changed); got != want {
 				t.Errorf("%s matters: %v, want %v (messages compared: %v)", name, got, want, messages)
 			}
 		}

@@ -117,7 +117,7 @@ func (c *Cache) newInformer(mapping *meta.RESTMapping) *informer {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	for _, namespace := range namespaces {
-		i.stores[namespace] = newStore(builtIn(mapping.GroupVersionKind.GroupKind()), c.enqueue, func() { c.refresh(i) })
+		i.stores[namespace] = newStore(builtIn(mapping.GroupVersionKind.GroupKind()), c.enqueue, func() { c.refresh(i) }, c.clock)
 	}
 	return i
 }
