@@ -123,7 +123,7 @@ func TestRemovalsAreForgotten(t *testing.T) {
 		}
 	}
 	now.SetTime(now.Now().Add(goneFor))
-	if name := remove(0); !seen(name) || len(s.gone) != 1 {
+	if name := remove(-1); !seen(name) || len(s.gone) != 1 {
 		t.Errorf("%d removals are remembered, and the last is %v; want it alone", len(s.gone), seen(name))
 	}
 }
