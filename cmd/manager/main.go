@@ -11,6 +11,7 @@ import (
 	"log"
 	"os"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
@@ -55,8 +56,13 @@ func run(opts *options) error {
 	if err != nil {
 		return err
 	}
+	groupKinds := make([]schema.GroupKind, 0, len(kinds))
+	for _, kind := range kinds {
+		groupKinds = append(groupKinds, kind.GroupVersionKind().GroupKind())
+	}
 	engine, err := reconciler.NewEngine(mgr, reconciler.EngineOptions{
-		Namespaces: opts.namespaces, ReleaseStorage: opts.releaseStorage, SecretsInStatus: opts.secretsInStatus,
+		Namespaces: opts.namespaces, Kinds: groupKinds,
+		ReleaseStorage: opts.releaseStorage, SecretsInStatus: opts.secretsInStatus,
 	})
 	if err != nil {
 		return err

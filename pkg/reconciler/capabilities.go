@@ -3,6 +3,7 @@ package reconciler
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -24,47 +25,102 @@ var customResourceDefinitions = schema.GroupVersionResource{
 }
 
 // capabilities holds the one snapshot of the API server's kinds that templates
-// are rendered with. It is taken again when a CRD comes or goes, if the operator
-// may watch CRDs.
+// are rendered with. It is taken when the operator begins to follow the CRDs,
+// and again when one comes or goes. An operator that may not watch CRDs takes it
+// when it is elected: whoever waits for that must not render with the answers of
+// days ago.
 type capabilities struct {
 	discovery discovery.DiscoveryInterface
 	metadata  metadata.Interface
 	access    authorizationclient.SelfSubjectAccessReviewsGetter
+	elected   <-chan struct{}
 	changed   func()
-	current   atomic.Pointer[chart.Capabilities]
+
+	current atomic.Pointer[chart.Capabilities]
+	// first is closed when current is there and being followed.
+	first chan struct{}
 }
 
 func newCapabilities(d discovery.DiscoveryInterface, m metadata.Interface,
-	access authorizationclient.SelfSubjectAccessReviewsGetter, changed func(),
-) (*capabilities, error) {
-	c := &capabilities{discovery: d, metadata: m, access: access, changed: changed}
-	return c, c.refresh()
+	access authorizationclient.SelfSubjectAccessReviewsGetter, elected <-chan struct{}, changed func(),
+) *capabilities {
+	return &capabilities{discovery: d, metadata: m, access: access, elected: elected, changed: changed, first: make(chan struct{})}
 }
 
-// Current is the snapshot; it does not change.
+// NeedLeaderElection says that the snapshot is kept current beside the election.
+func (c *capabilities) NeedLeaderElection() bool { return false }
+
+// Wait waits for the first snapshot.
+func (c *capabilities) Wait(ctx context.Context) error {
+	select {
+	case <-c.first:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting to know which kinds the API server has: %w", ctx.Err())
+	}
+}
+
+// Current is the snapshot, nil before the first; it does not change.
 func (c *capabilities) Current() *chart.Capabilities { return c.current.Load() }
 
+// refresh takes the snapshot again and tells of it if it is another one.
 func (c *capabilities) refresh() error {
-	now, err := chart.DiscoverCapabilities(c.discovery)
+	before := c.current.Load()
+	now, err := chart.DiscoverCapabilities(c.discovery, before)
 	if err != nil {
 		return fmt.Errorf("asking the API server which kinds it has: %w", err)
 	}
 	c.current.Store(now)
+	if before == nil {
+		close(c.first)
+	}
+	if !now.Equal(before) {
+		c.changed()
+	}
 	return nil
 }
 
-// settle is how long the CRDs must be quiet before the kinds are asked for
-// again: they come in crowds, and a kind is served a moment after its CRD.
-const settle = time.Second
+const (
+	// settle is how long the CRDs must be quiet before the kinds are asked for
+	// again: they come in crowds, and a kind is served a moment after its CRD.
+	settle = time.Second
+	// refreshRetry is the wait after the API server did not answer.
+	refreshRetry = 10 * time.Second
+	// brokenRetry is how often to ask again while the server of an API does not
+	// answer; no watch tells when it is back.
+	brokenRetry = time.Minute
+)
 
-// Start watches the CRDs until ctx ends.
+// Start follows the CRDs until ctx ends.
 func (c *capabilities) Start(ctx context.Context) error {
-	if !c.mayWatch(ctx) {
-		log.FromContext(ctx).Info("The operator may not watch CustomResourceDefinitions; charts see the API versions of its start")
-		<-ctx.Done()
-		return nil
+	may, err := c.mayWatch(ctx)
+	for ; err != nil && ctx.Err() == nil; may, err = c.mayWatch(ctx) {
+		log.FromContext(ctx).Error(err, "Cannot tell whether the operator may watch CustomResourceDefinitions; asking again")
+		select {
+		case <-ctx.Done():
+		case <-time.After(refreshRetry):
+		}
 	}
 	events := make(chan struct{}, 1)
+	if may {
+		err = c.watch(ctx, events)
+	} else {
+		log.FromContext(ctx).Info("The operator may not watch CustomResourceDefinitions; charts see the API versions of its start")
+		select {
+		case <-ctx.Done():
+		case <-c.elected:
+		}
+	}
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	c.follow(ctx, events)
+	return nil
+}
+
+// watch begins to send an event for each CRD that comes, changes or goes, and
+// returns when the first list is there.
+func (c *capabilities) watch(ctx context.Context, events chan<- struct{}) error {
 	tell := func() {
 		select {
 		case events <- struct{}{}:
@@ -92,14 +148,13 @@ func (c *capabilities) Start(ctx context.Context) error {
 		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
 	}
 	go informer.RunWithContext(ctx)
-	c.follow(ctx, events)
+	cache.WaitForCacheSync(ctx.Done(), informer.HasSynced)
 	return nil
 }
 
-// follow refreshes the snapshot once the events have settled.
+// follow takes the snapshot at once, and again when the events have settled.
 func (c *capabilities) follow(ctx context.Context, events <-chan struct{}) {
 	timer := time.NewTimer(0)
-	<-timer.C
 	for {
 		select {
 		case <-ctx.Done():
@@ -109,26 +164,30 @@ func (c *capabilities) follow(ctx context.Context, events <-chan struct{}) {
 		case <-timer.C:
 			if err := c.refresh(); err != nil {
 				log.FromContext(ctx).Error(err, "Keeping the API versions known before")
-				timer.Reset(10 * settle)
-				continue
+				timer.Reset(refreshRetry)
+			} else if failed := c.Current().Failed(); len(failed) > 0 {
+				log.FromContext(ctx).Info("APIs do not answer; charts see of them what was known before", "apis", strings.Join(failed, ", "))
+				timer.Reset(brokenRetry)
 			}
-			c.changed()
 		}
 	}
 }
 
-func (c *capabilities) mayWatch(ctx context.Context) bool {
+func (c *capabilities) mayWatch(ctx context.Context) (bool, error) {
 	for _, verb := range []string{"list", "watch"} {
 		review, err := c.access.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Group: customResourceDefinitions.Group, Resource: customResourceDefinitions.Resource, Verb: verb,
 			}},
 		}, metav1.CreateOptions{})
-		if err != nil || !review.Status.Allowed {
-			return false
+		if err != nil {
+			return false, fmt.Errorf("asking whether the operator may %s CustomResourceDefinitions: %w", verb, err)
+		}
+		if !review.Status.Allowed {
+			return false, nil
 		}
 	}
-	return true
+	return true, nil
 }
 
 // namesOnly keeps of a CRD only what tells whether it changed.

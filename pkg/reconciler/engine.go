@@ -27,6 +27,10 @@ type EngineOptions struct {
 	// Namespaces to watch for the objects of releases; none means all. They
 	// should be those of the manager's cache.
 	Namespaces []string
+	// Kinds that the operator runs. Only objects of their releases are watched,
+	// so that several operators on a cluster do not each hold the objects of all;
+	// none means the objects of every such operator.
+	Kinds []schema.GroupKind
 	// ReleaseStorage says where the payloads of releases are kept: StorageSecret,
 	// the default, or StorageStatus.
 	ReleaseStorage string
@@ -58,12 +62,10 @@ type Engine struct {
 	everything []func()
 }
 
-// NewEngine adds an engine to a manager. It asks the API server which kinds it
-// has, so the API server must be up.
+// NewEngine adds an engine to a manager.
 func NewEngine(mgr manager.Manager, opts EngineOptions) (*Engine, error) {
 	cfg := rest.CopyConfig(mgr.GetConfig())
 	cfg.QPS = -1 // the API server's own fairness rules are the limit
-	e := &Engine{queues: map[schema.GroupKind]func(types.NamespacedName){}}
 	clients, err := kubernetes.NewForConfigAndClient(cfg, mgr.GetHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("making a client for the payloads: %w", err)
@@ -72,31 +74,17 @@ func NewEngine(mgr manager.Manager, opts EngineOptions) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client for metadata: %w", err)
 	}
+	e := &Engine{queues: map[schema.GroupKind]func(types.NamespacedName){}}
 	if e.dynamic, err = dynamic.NewForConfigAndClient(cfg, mgr.GetHTTPClient()); err != nil {
 		return nil, fmt.Errorf("making a client for lookups: %w", err)
 	}
-	if e.objects, err = apply.NewClient(cfg, mgr.GetHTTPClient(), mgr.GetRESTMapper()); err != nil {
-		return nil, err
-	}
-	e.dependents, err = apply.NewCache(cfg, apply.CacheOptions{
-		Namespaces: opts.Namespaces, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
-		Enqueue: e.enqueue, Log: mgr.GetLogger().WithName("dependents"),
-	})
-	if err != nil {
-		return nil, err
-	}
-	if e.capabilities, err = newCapabilities(clients.Discovery(), meta, clients.AuthorizationV1(), e.enqueueAll); err != nil {
-		return nil, err
-	}
 	e.references = refs.NewWatcher(meta, mgr.GetRESTMapper(), e.Enqueue)
-	e.objects.WriteThrough(e.dependents)
-	switch opts.ReleaseStorage {
-	case "", StorageSecret:
-		e.releases = release.NewManager(e.objects, e.dependents, clients.CoreV1())
-	case StorageStatus:
-		e.releases = release.NewStatusManager(e.objects, e.dependents, opts.SecretsInStatus)
-	default:
-		return nil, fmt.Errorf("release storage %q is neither %s nor %s", opts.ReleaseStorage, StorageSecret, StorageStatus)
+	e.capabilities = newCapabilities(clients.Discovery(), meta, clients.AuthorizationV1(), mgr.Elected(), e.enqueueAll)
+	if err := e.newObjects(mgr, cfg, opts); err != nil {
+		return nil, err
+	}
+	if err := e.newReleases(clients, opts); err != nil {
+		return nil, err
 	}
 	for _, r := range []manager.Runnable{e.dependents, e.references, e.capabilities} {
 		if err := mgr.Add(r); err != nil {
@@ -104,6 +92,34 @@ func NewEngine(mgr manager.Manager, opts EngineOptions) (*Engine, error) {
 		}
 	}
 	return e, nil
+}
+
+// newObjects makes what writes the objects of releases and what watches them.
+func (e *Engine) newObjects(mgr manager.Manager, cfg *rest.Config, opts EngineOptions) (err error) {
+	if e.objects, err = apply.NewClient(cfg, mgr.GetHTTPClient(), mgr.GetRESTMapper()); err != nil {
+		return err
+	}
+	e.dependents, err = apply.NewCache(cfg, apply.CacheOptions{
+		Namespaces: opts.Namespaces, Owners: opts.Kinds, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+		Enqueue: e.enqueue, Log: mgr.GetLogger().WithName("dependents"),
+	})
+	if err != nil {
+		return err
+	}
+	e.objects.WriteThrough(e.dependents)
+	return nil
+}
+
+func (e *Engine) newReleases(clients kubernetes.Interface, opts EngineOptions) error {
+	switch opts.ReleaseStorage {
+	case "", StorageSecret:
+		e.releases = release.NewManager(e.objects, e.dependents, clients.CoreV1())
+	case StorageStatus:
+		e.releases = release.NewStatusManager(e.objects, e.dependents, opts.SecretsInStatus)
+	default:
+		return fmt.Errorf("release storage %q is neither %s nor %s", opts.ReleaseStorage, StorageSecret, StorageStatus)
+	}
+	return nil
 }
 
 // Enqueue asks for another pass over a resource. It does not block; unknown

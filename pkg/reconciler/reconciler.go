@@ -118,6 +118,9 @@ func (r *Reconciler) run(ctx context.Context, p *Pass) (time.Duration, error) {
 	if err != nil {
 		return r.held(ctx, p, err)
 	}
+	if err := r.engine.capabilities.Wait(ctx); err != nil {
+		return 0, err
+	}
 	rel := r.release(p, inputs)
 	out, err := r.engine.releases.Reconcile(ctx, rel)
 	p.Events = append(p.Events, out.Events...)
@@ -178,7 +181,7 @@ func (r *Reconciler) key(nn types.NamespacedName) Key {
 func (r *Reconciler) release(p *Pass, inputs release.Inputs) *release.Release {
 	return &release.Release{
 		Owner: p.owner, Chart: r.chart, Values: p.Values,
-		Capabilities: r.engine.capabilities.Current(),
+		Capabilities: r.capabilities(p),
 		Lookup:       r.engine.lookup,
 		References:   r.engine.references,
 		Inputs:       inputs, Options: p.options(), Status: p.Status,
@@ -188,6 +191,16 @@ func (r *Reconciler) release(p *Pass, inputs release.Inputs) *release.Release {
 		},
 		Interrupted: func() bool { return r.outdated(p) },
 	}
+}
+
+// capabilities are those of the API server, and of its parts that do not answer
+// those that the release was rendered with.
+func (r *Reconciler) capabilities(p *Pass) *chart.Capabilities {
+	now := r.engine.capabilities.Current()
+	if now == nil || p.Status.Release == nil {
+		return now
+	}
+	return now.Remembering(p.Status.Release.Capabilities)
 }
 
 // outdated says whether the resource changed since the pass began.

@@ -36,6 +36,8 @@ type operator struct {
 
 type operatorOptions struct {
 	engine reconciler.EngineOptions
+	// kinds that the operator runs; none means Shop and Stall, with the shop chart.
+	kinds []watches.Watch
 	// dieAfter cuts the operator off after so many writes; 0 never.
 	dieAfter int64
 }
@@ -59,24 +61,35 @@ func start(t *testing.T, namespace string, o operatorOptions) *operator {
 		t.Fatal(err)
 	}
 	o.engine.Namespaces = []string{namespace}
+	if o.kinds == nil {
+		shop := chartPath(t, "shop")
+		o.kinds = []watches.Watch{
+			{Group: "example.com", Version: "v1", Kind: "Shop", Chart: shop, OperatorKey: "operator"},
+			{Group: "example.com", Version: "v1", Kind: "Stall", Chart: shop},
+		}
+	}
+	for _, kind := range o.kinds {
+		o.engine.Kinds = append(o.engine.Kinds, kind.GroupVersionKind().GroupKind())
+	}
 	engine, err := reconciler.NewEngine(mgr, o.engine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shop, err := filepath.Abs("testdata/charts/shop")
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = controller.AddToManager(mgr, engine, []watches.Watch{
-		{Group: "example.com", Version: "v1", Kind: "Shop", Chart: shop, OperatorKey: "operator"},
-		{Group: "example.com", Version: "v1", Kind: "Stall", Chart: shop},
-	}, controller.Options{ImagePollInterval: time.Minute})
-	if err != nil {
+	if err := controller.AddToManager(mgr, engine, o.kinds, controller.Options{ImagePollInterval: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	go func() { op.done <- mgr.Start(ctx) }()
 	t.Cleanup(op.stop)
 	return op
+}
+
+func chartPath(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("testdata/charts", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // stop ends the operator in an orderly way and waits for it.

@@ -43,7 +43,7 @@ func (r *requests) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(req)
 }
 
-func discover(t *testing.T) (*chart.Capabilities, []string) {
+func discover(t *testing.T, before *chart.Capabilities) (*chart.Capabilities, []string) {
 	t.Helper()
 	seen := &requests{}
 	config := clustertest.Config(t)
@@ -55,7 +55,7 @@ func discover(t *testing.T) (*chart.Capabilities, []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	caps, err := chart.DiscoverCapabilities(client)
+	caps, err := chart.DiscoverCapabilities(client, before)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func discover(t *testing.T) (*chart.Capabilities, []string) {
 }
 
 func TestDiscoverCapabilities(t *testing.T) {
-	caps, paths := discover(t)
+	caps, paths := discover(t, nil)
 	if diff := cmp.Diff([]string{"/api", "/apis", "/version"}, paths); diff != "" {
 		t.Errorf("requests: %s", diff)
 	}
@@ -119,11 +119,32 @@ func TestDiscoverCapabilitiesBesideABrokenAPI(t *testing.T) {
 	if err != nil {
 		t.Fatalf("waiting until the API server knows that the API is broken: %v", err)
 	}
-	caps, _ := discover(t)
+	caps, _ := discover(t, nil)
+	if diff := cmp.Diff([]string{"broken.example.com/v1"}, caps.Failed()); diff != "" {
+		t.Errorf("failed API versions: %s", diff)
+	}
 	if !caps.Has("apps/v1/Deployment") {
 		t.Error("one broken API hides the others")
 	}
 	if caps.Has("broken.example.com/v1/Anything") {
 		t.Error("a broken API has kinds")
+	}
+
+	// What was known of it when it was there stays; what was not is as recorded.
+	asked := []string{"broken.example.com/v1/Anything=true", "broken.example.com/v1/Other=false", "apps/v1=true", "gone.example.com/v1=true"}
+	want := []string{"broken.example.com/v1/Anything=true", "broken.example.com/v1/Other=false", "apps/v1=true", "gone.example.com/v1=false"}
+	if diff := cmp.Diff(want, caps.Remembering(asked).Answers(asked)); diff != "" {
+		t.Errorf("answers of an operator that just started: %s", diff)
+	}
+	known, err := chart.NewCapabilities(caps.KubeVersion(), []string{"broken.example.com/v1", "broken.example.com/v1/Anything", "gone.example.com/v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	later, _ := discover(t, known)
+	if diff := cmp.Diff(want, later.Answers(asked)); diff != "" {
+		t.Errorf("answers of an operator that knew the API before: %s", diff)
+	}
+	if again, _ := discover(t, later); !again.Equal(later) || again.Equal(caps) {
+		t.Error("snapshots of the same APIs differ, or those of different ones do not")
 	}
 }
