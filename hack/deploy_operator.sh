@@ -19,7 +19,7 @@ fail() { echo "deploy_operator: $*" >&2; exit 1; }
 # bind FILE: one of deploy/cluster, which name the operator's namespace, for this namespace.
 bind() { sed "s/REPLACE_NAMESPACE/$namespace/g" "$root/deploy/cluster/$1"; }
 
-# grant_namespaces: role.yaml and its binding in each watched namespace, and no leftover of a former SCOPE=cluster.
+# grant_namespaces: role.yaml and its binding in each watched namespace.
 grant_namespaces() {
   local watched
   for watched in ${watch//,/ }; do
@@ -28,11 +28,19 @@ grant_namespaces() {
       kubectl apply -n "$watched" -f "$root/deploy/role_binding.yaml"
     else
       # The file's subject has no namespace, which means the binding's own; here it must be the operator's.
-      kubectl create rolebinding go-helm-operator --role=go-helm-operator --serviceaccount="$namespace:go-helm-operator" --dry-run=client -o yaml |
+      kubectl create rolebinding "$operator" --role="$operator" --serviceaccount="$namespace:$operator" --dry-run=client -o yaml |
         kubectl apply -n "$watched" -f -
     fi
   done
-  bind cluster_role_binding.yaml | kubectl delete --ignore-not-found -f -
+}
+
+# revoke_former FORMER: the rights of a former deployment, watching FORMER, that this one does not need.
+revoke_former() {
+  local former
+  for former in ${1//,/ }; do
+    [[ -n $watch && ,$watch, == *",$former,"* ]] || revoke_namespace "$namespace" "$former"
+  done
+  [[ -z $watch ]] || bind cluster_role_binding.yaml | kubectl delete --ignore-not-found -f -
 }
 
 grant_cluster() {
@@ -52,9 +60,9 @@ deployment() {
 
 # explain: why the rollout is not done, from the cluster's own words.
 explain() {
-  kubectl get pods -n "$namespace" -l app.kubernetes.io/name=go-helm-operator -o wide
+  kubectl get pods -n "$namespace" -l "app.kubernetes.io/name=$operator" -o wide
   kubectl get events -n "$namespace" --field-selector type=Warning --sort-by=.lastTimestamp | tail -n 10
-  kubectl logs -n "$namespace" deployment/go-helm-operator --tail=20 || true
+  kubectl logs -n "$namespace" "deployment/$operator" --tail=20 || true
   fail "the operator is not available after ${TIMEOUT:-180s}; above are its pods, the last warnings and its log"
 } >&2
 
@@ -75,8 +83,11 @@ kubectl get namespace "$namespace" >/dev/null 2>&1 || kubectl create namespace "
 kubectl apply -n "$namespace" -f "$root/deploy/service_account.yaml" -f "$root/deploy/leader_election_role.yaml" -f "$root/deploy/metrics_service.yaml"
 bind metrics_auth_role_binding.yaml | kubectl apply -f -
 kubectl apply -f "$root/deploy/cluster/metrics_reader_role.yaml"
+former=$(watched_namespaces "$namespace" "$namespace")
 if [[ -n $watch ]]; then grant_namespaces; else grant_cluster; fi
 deployment "$reference" | kubectl apply -n "$namespace" -f -
-kubectl rollout status deployment/go-helm-operator -n "$namespace" --timeout="${TIMEOUT:-180s}" || explain
+kubectl rollout status "deployment/$operator" -n "$namespace" --timeout="${TIMEOUT:-180s}" || explain
+# Only now does no Pod of the former deployment need them.
+revoke_former "$former"
 echo "deployed $reference into namespace $namespace, watching ${watch:-all namespaces}"
 echo "try it: kubectl apply${watch:+ -n ${watch%%,*}} -f deploy/samples"

@@ -1,5 +1,8 @@
-# Sourced by the scripts that talk to a cluster. Needs only kubectl.
+# Sourced by the scripts that talk to a cluster: what they share about the context and the operator in it. Needs only kubectl.
 # shellcheck shell=bash
+
+# The name of the Deployment, ServiceAccount, Role, RoleBinding, ClusterRole and Lease in deploy/.
+readonly operator=go-helm-operator
 
 # require_context: ends the script with advice unless kubectl has a current context whose API server answers.
 require_context() {
@@ -34,6 +37,31 @@ context_namespace() {
 # install_crds FOLDER: applies it and waits until the API server serves the kinds.
 install_crds() {
   kubectl apply -f "$1"
-  # Not --for=condition=Established: that gives up on a CRD so new that it has no conditions yet.
-  kubectl wait '--for=jsonpath={.status.conditions[?(@.type=="Established")].status}=True' --timeout=60s -f "$1"
+  # A CRD so new that it has no conditions yet makes the wait fail at once instead of waiting; ask again.
+  local attempts=20
+  until kubectl wait --for=condition=Established --timeout=60s -f "$1"; do
+    ((--attempts > 0)) || return 1
+    sleep 0.25
+  done
+}
+
+# watched_namespaces NAMESPACE DEFAULT: what the operator deployed in NAMESPACE watches, with commas, "" for all; DEFAULT if there is none.
+watched_namespaces() {
+  local source='{.spec.template.spec.containers[0].env[?(@.name=="WATCH_NAMESPACE")]'
+  if ! kubectl get deployment "$operator" -n "$1" >/dev/null 2>&1; then
+    echo "$2"
+  elif [[ -n $(kubectl get deployment "$operator" -n "$1" -o "jsonpath=$source.valueFrom}") ]]; then
+    echo "$1"
+  else
+    kubectl get deployment "$operator" -n "$1" -o "jsonpath=$source.value}"
+  fi
+}
+
+# revoke_namespace NAMESPACE WATCHED: takes from the operator of NAMESPACE its rights in namespace WATCHED; those of another operator stay.
+revoke_namespace() {
+  local holder
+  holder=$(kubectl get rolebinding "$operator" -n "$2" --ignore-not-found -o 'jsonpath={.subjects[0].namespace}')
+  if [[ ${holder:-$2} == "$1" ]]; then
+    kubectl delete rolebinding,role "$operator" -n "$2" --ignore-not-found
+  fi
 }

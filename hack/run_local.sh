@@ -14,12 +14,12 @@ require_context
 export WATCH_NAMESPACE=${WATCH_NAMESPACE-$(context_namespace)}
 
 # Two operators over the same resources would both act on each of them.
-running=$(kubectl get deployments --all-namespaces -l app.kubernetes.io/name=go-helm-operator \
+running=$(kubectl get deployments --all-namespaces -l "app.kubernetes.io/name=$operator" \
   -o 'jsonpath={range .items[?(@.spec.replicas>0)]}{.metadata.namespace}{" "}{end}')
 for namespace in $running; do
   if [[ -z $WATCH_NAMESPACE || ",$WATCH_NAMESPACE," == *",$namespace,"* ]]; then
     echo "An operator is already deployed in namespace $namespace. Stop it while you run one here:" >&2
-    echo "  kubectl scale deployment go-helm-operator -n $namespace --replicas=0" >&2
+    echo "  kubectl scale deployment $operator -n $namespace --replicas=0" >&2
     exit 1
   fi
 done

@@ -17,7 +17,6 @@ source "$root/hack/kube_context.sh"
 
 # The finalizer the operator puts on each resource before it installs anything for it.
 readonly finalizer=helm.sdk.operatorframework.io/uninstall-release
-readonly operator=go-helm-operator
 
 say() { echo "undeploy_operator: $*" >&2; }
 fail() { say "$@"; exit 1; }
@@ -50,21 +49,6 @@ resources() {
       done
     fi
   done
-}
-
-# watched: the namespaces the operator manages, from its Deployment if it is there.
-watched() {
-  local source
-  if ! kubectl get deployment "$operator" -n "$namespace" >/dev/null 2>&1; then
-    echo "${WATCH_NAMESPACE-$namespace}"
-    return
-  fi
-  source='{.spec.template.spec.containers[0].env[?(@.name=="WATCH_NAMESPACE")]'
-  if [[ -n $(kubectl get deployment "$operator" -n "$namespace" -o "jsonpath=$source.valueFrom}") ]]; then
-    echo "$namespace"
-  else
-    kubectl get deployment "$operator" -n "$namespace" -o "jsonpath=$source.value}"
-  fi
 }
 
 operator_available() {
@@ -143,7 +127,7 @@ remove_operator() {
   local where binding
   kubectl delete deployment "$operator" -n "$namespace" --ignore-not-found --cascade=foreground --timeout="$timeout"
   for where in ${watch//,/ }; do
-    kubectl delete -n "$where" --ignore-not-found -f "$root/deploy/role_binding.yaml" -f "$root/deploy/role.yaml"
+    revoke_namespace "$namespace" "$where"
   done
   for binding in cluster_role_binding metrics_auth_role_binding; do
     sed "s/REPLACE_NAMESPACE/$namespace/g" "$root/deploy/cluster/$binding.yaml" | kubectl delete --ignore-not-found -f -
@@ -175,7 +159,7 @@ remove_shared() {
 require_context
 namespace=${NAMESPACE:-$(context_namespace)}
 timeout=${TIMEOUT:-180s}
-watch=$(watched)
+watch=$(watched_namespaces "$namespace" "${WATCH_NAMESPACE-$namespace}")
 remove_resources
 remove_operator
 remove_shared

@@ -22,7 +22,8 @@ var yamlBlock = regexp.MustCompile("(?ms)^```ya?ml\n(.*?)^```")
 func TestDocumentedResourcesAreAccepted(t *testing.T) {
 	namespace := clustertest.Namespace(t)
 	kubectl(t, "apply", "-f", filepath.Join(root, "deploy/crds"))
-	kubectl(t, "wait", "--for=jsonpath={.status.conditions[?(@.type==\"Established\")].status}=True", "-f", filepath.Join(root, "deploy/crds"))
+	kubectl(t, "wait", "--for=jsonpath={.status.acceptedNames.kind}=LibertyApp", "-f", filepath.Join(root, "deploy/crds"))
+	kubectl(t, "wait", "--for=condition=Established", "-f", filepath.Join(root, "deploy/crds"))
 	apps := dynamicClient(t).Resource(libertyApps).Namespace(namespace)
 
 	var pasted []string

@@ -37,6 +37,8 @@ func TestScopes(t *testing.T) {
 		watch              string
 		watched, unwatched []string
 	}{
+		{name: "several namespaces become", env: map[string]string{"WATCH_NAMESPACE": namespace + "," + second}, watch: namespace + "," + second,
+			watched: []string{namespace, second}, unwatched: []string{outside, "kube-system", ""}},
 		{name: "all namespaces", env: map[string]string{"SCOPE": "cluster"}, watch: "", watched: all},
 		{name: "its own namespace", watch: "own", watched: []string{namespace}, unwatched: []string{second, outside, "kube-system", ""}},
 		{
