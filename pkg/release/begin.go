@@ -8,19 +8,15 @@ import (
 	"github.com/jkwong888/go-helm-operator/pkg/release/storage"
 )
 
-// begin stores the payload of the revision before anything is applied. When a
-// crash left one that was made from the same inputs, that one is what is
-// deployed: a second render may have drawn other random values than the first
-// objects already carry.
+// begin stores the payload of the revision before anything is applied. A payload
+// that a crash left under the same number is never just written over: it is what
+// the first objects may already carry.
 func (m *Manager) begin(ctx context.Context, rel *Release, d *desired) (*desired, error) {
+	m.leftovers.note(rel.name(), d.payload.Revision)
 	if d.stored {
-		return m.restore(ctx, rel, d)
+		return d, m.restore(ctx, rel, d)
 	}
-	create := m.Store.Create
-	if m.InStatus {
-		create = func(ctx context.Context, _ *storage.Payload) error { return m.beginInStatus(ctx, rel, d) }
-	}
-	err := create(ctx, d.payload)
+	err := m.create(ctx, rel, d)
 	if err == nil {
 		m.payloads.put(rel.Owner.UID, d.payload)
 		return d, nil
@@ -30,23 +26,24 @@ func (m *Manager) begin(ctx context.Context, rel *Release, d *desired) (*desired
 	}
 	left, err := m.Store.Get(ctx, d.payload.Namespace, d.payload.Name, d.payload.Revision)
 	switch {
-	case err != nil && !errors.Is(err, storage.ErrCorrupt):
+	case errors.Is(err, storage.ErrCorrupt):
+		return d, m.replace(ctx, rel, d, nil)
+	case err != nil:
 		return nil, fmt.Errorf("reading revision %d of release %s, which exists already: %w", d.payload.Revision, d.payload.Name, err)
-	case err == nil && !mine(rel, left.Owner):
+	case !mine(rel, left.Owner):
 		return m.beginBeside(ctx, rel, d, left)
-	case err == nil && left.Owner.UID == rel.Owner.UID && left.InputsDigest == d.payload.InputsDigest:
-		return m.takeOver(rel, d, left)
+	case left.Owner.UID == rel.Owner.UID && left.InputsDigest == d.payload.InputsDigest:
+		return m.takeOver(ctx, rel, d, left)
+	default:
+		return d, m.replace(ctx, rel, d, left)
 	}
-	return m.restore(ctx, rel, d)
 }
 
-// restore writes the payload over the one that is stored under its revision.
-func (m *Manager) restore(ctx context.Context, rel *Release, d *desired) (*desired, error) {
-	if err := m.Store.Update(ctx, d.payload); err != nil {
-		return nil, fmt.Errorf("replacing revision %d of release %s: %w", d.payload.Revision, d.payload.Name, err)
+func (m *Manager) create(ctx context.Context, rel *Release, d *desired) error {
+	if m.InStatus {
+		return m.beginInStatus(ctx, rel, d)
 	}
-	m.payloads.put(rel.Owner.UID, d.payload)
-	return d, nil
+	return m.Store.Create(ctx, d.payload)
 }
 
 // beginBeside handles a payload that somebody else stored under our revision:
@@ -67,14 +64,43 @@ func mine(rel *Release, owner storage.Owner) bool {
 		owner.Namespace == rel.Owner.Namespace && owner.Name == rel.Owner.Name
 }
 
-func (m *Manager) takeOver(rel *Release, d *desired, left *storage.Payload) (*desired, error) {
-	objects, err := storage.DecodeManifest(left.Manifest)
+// takeOver goes on with a payload that was rendered from the same inputs: what d
+// drew at random is forgotten, for the first objects may carry what the payload
+// drew. Images may have become known since.
+func (m *Manager) takeOver(ctx context.Context, rel *Release, d *desired, left *storage.Payload) (*desired, error) {
+	taken, err := m.reuse(ctx, rel, left, left.Revision, d)
 	if err != nil {
-		return nil, fmt.Errorf("reading revision %d of release %s, which a restart left: %w", left.Revision, left.Name, err)
+		return nil, err
 	}
-	taken := *d
-	taken.objects, taken.hooks, taken.payload, taken.salt = objects, left.Hooks, left, saltOf(left.Manifest)
-	taken.digests.Manifest = manifestDigest(left.Manifest)
-	m.payloads.put(rel.Owner.UID, left)
-	return &taken, nil
+	if taken.payload.Manifest != left.Manifest {
+		return taken, m.replace(ctx, rel, taken, left)
+	}
+	m.payloads.put(rel.Owner.UID, taken.payload)
+	return taken, nil
+}
+
+// replace writes the payload of other inputs over the one that an interrupted
+// attempt left. Only that one knows which objects the attempt may have applied,
+// so they enter the record before it goes.
+func (m *Manager) replace(ctx context.Context, rel *Release, d *desired, left *storage.Payload) error {
+	if err := absorb(rel.Status, left); err != nil {
+		return err
+	}
+	if err := rel.Persist(ctx); err != nil {
+		return err
+	}
+	return m.restore(ctx, rel, d)
+}
+
+// restore writes the payload over the one that is stored under its revision.
+func (m *Manager) restore(ctx context.Context, rel *Release, d *desired) error {
+	err := m.Store.Update(ctx, d.payload)
+	if errors.Is(err, storage.ErrNotFound) {
+		err = m.create(ctx, rel, d)
+	}
+	if err != nil {
+		return fmt.Errorf("replacing revision %d of release %s: %w", d.payload.Revision, d.payload.Name, err)
+	}
+	m.payloads.put(rel.Owner.UID, d.payload)
+	return nil
 }

@@ -3,7 +3,9 @@ package release
 import (
 	"context"
 	"errors"
+	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -69,9 +71,20 @@ func set(status *releasev1alpha1.Status, condition string, is bool, reason, mess
 		value = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: condition, Status: value, Reason: reason, Message: message,
+		Type: condition, Status: value, Reason: reason, Message: shorten(message),
 		ObservedGeneration: status.ObservedGeneration,
 	})
+}
+
+// messageBytes bounds a message: a condition's may have 32 KiB, but whoever
+// reads it wants the first lines, and the status has to stay small.
+const messageBytes = 1024
+
+func shorten(message string) string {
+	if len(message) <= messageBytes {
+		return message
+	}
+	return strings.ToValidUTF8(message[:messageBytes-3], "") + "..."
 }
 
 // NoteInitialized notes that the operator has seen the resource.
@@ -107,15 +120,12 @@ func noteFailure(status *releasev1alpha1.Status, at Situation, err error, out *O
 		out.RequeueAfter = hold.After
 		return err
 	}
-	if namespaceTerminating(err) {
-		return nil // the resource goes too, in a moment
-	}
-	if errors.Is(err, context.Canceled) {
-		return err
+	if errors.Is(err, context.Canceled) || errors.Is(err, errInterrupted) {
+		return err // nothing failed
 	}
 	condition, reason := classify(at, err)
 	before := meta.FindStatusCondition(status.Conditions, condition)
-	if before == nil || before.Status != metav1.ConditionTrue || before.Message != err.Error() {
+	if before == nil || before.Status != metav1.ConditionTrue || before.Message != shorten(err.Error()) {
 		out.warn(actionOf(at), reason, err.Error())
 	}
 	set(status, condition, true, reason, err.Error())
@@ -139,7 +149,7 @@ func classify(at Situation, err error) (condition, reason string) {
 	switch {
 	case errors.As(err, &render):
 		return ConditionIrreconcilable, ReasonRenderError
-	case errors.As(err, &forbidden):
+	case errors.As(err, &forbidden), apierrors.IsForbidden(err):
 		return ConditionIrreconcilable, ReasonForbidden
 	case errors.As(err, &noKind):
 		return ConditionIrreconcilable, ReasonNoKind

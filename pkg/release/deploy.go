@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
@@ -35,18 +34,19 @@ func (m *Manager) deploy(ctx context.Context, rel *Release, d *desired, action A
 		return err
 	}
 	m.archive(rel, d.payload.Revision)
-	if err := m.supersede(ctx, rel, old); err != nil {
-		return err
-	}
+	// What cannot be marked or trimmed now stays in the history and is tried
+	// again with the next revision; this one is in place all the same.
+	_ = m.supersede(ctx, rel, old)
 	m.recordSuccess(rel, d, entries, action, reason)
-	return m.trimHistory(ctx, rel)
+	_ = m.trimHistory(ctx, rel)
+	return nil
 }
 
 // watchWanted watches the kinds of the revision before it is applied, so that
 // the cache takes in what is applied, and so that a missing right is told before
 // anything is. A kind that the release itself brings is watched afterwards.
 func (m *Manager) watchWanted(ctx context.Context, rel *Release, d *desired) error {
-	entries := slices.Clone(rel.Status.Inventory)
+	var entries []releasev1alpha1.InventoryEntry
 	for _, obj := range d.objects {
 		var noKind *apply.NoKindError
 		if _, err := m.Objects.Mapping(obj.GroupVersionKind()); errors.As(err, &noKind) {
@@ -54,6 +54,11 @@ func (m *Manager) watchWanted(ctx context.Context, rel *Release, d *desired) err
 		}
 		entries = append(entries, apply.Entry(obj))
 	}
+	all := append(slices.Clone(entries), rel.Status.Inventory...)
+	if m.Dependents.Use(ctx, rel.Owner, kinds(all)) == nil {
+		return nil
+	}
+	// A kind that is about to go need not be watched any more.
 	return m.Dependents.Use(ctx, rel.Owner, kinds(entries))
 }
 
@@ -102,72 +107,89 @@ func (m *Manager) rollForward(ctx context.Context, rel *Release, d *desired, act
 }
 
 // applyAll applies, in order, every object that is not yet as wanted. It
-// returns old and new inventory entries together.
+// returns old and new inventory entries together, also after an error.
 func (m *Manager) applyAll(ctx context.Context, rel *Release, d *desired) ([]releasev1alpha1.InventoryEntry, error) {
 	entries := slices.Clone(rel.Status.Inventory)
 	known := inventoryByKey(entries)
 	for _, obj := range d.objects {
-		key := apply.EntryKey(apply.Entry(obj))
-		at, old := known[key]
+		at, old := known[apply.EntryKey(apply.Entry(obj))]
 		wanted := objectDigest(d.salt, obj)
-		if old && m.asWanted(entries[at], wanted) {
+		if !old {
+			entry, err := m.applyNew(ctx, d, obj)
+			if err != nil {
+				return entries, err
+			}
+			entry.Object = wanted
+			entries = append(entries, entry)
 			continue
 		}
-		var uid types.UID
-		if old {
-			uid = m.currentUID(entries[at])
+		if m.asWanted(rel, &entries[at], wanted) {
+			continue
 		}
-		entry, err := m.applyNew(ctx, d, obj, uid)
+		entry, err := m.applyOwned(ctx, rel, entries[at], obj)
 		if err != nil {
 			return entries, err
 		}
 		entry.Object = wanted
-		if old {
-			entries[at] = entry
-		} else {
-			known[key] = len(entries)
-			entries = append(entries, entry)
-		}
+		entries[at] = entry
 	}
 	return entries, nil
 }
 
 // asWanted says that the last apply of the object had the same content and
-// that the object still is as it was applied.
-func (m *Manager) asWanted(entry releasev1alpha1.InventoryEntry, digest string) bool {
+// that the object still is as it was applied. It refreshes the uid of one that
+// was recreated since.
+func (m *Manager) asWanted(rel *Release, entry *releasev1alpha1.InventoryEntry, digest string) bool {
 	if entry.Object != digest {
 		return false
 	}
-	observed, exists := m.Dependents.Get(entry)
-	_, is := apply.Drifted(entry, observed, exists)
-	return !is
+	observed, exists := m.Dependents.Get(*entry)
+	if _, is := rel.Owner.Drifted(*entry, observed, exists); is {
+		return false
+	}
+	if exists {
+		entry.UID = observed.UID
+	}
+	return true
 }
 
-// currentUID is the uid to expect of an object: the one in the cluster when the
-// object is ours, whoever recreated it, and none when it is gone.
-func (m *Manager) currentUID(entry releasev1alpha1.InventoryEntry) types.UID {
+// applyOwned applies an object of the inventory. It looks first whose the object
+// is, unless the cache has just seen it in our hands or seen it go.
+func (m *Manager) applyOwned(ctx context.Context, rel *Release, entry releasev1alpha1.InventoryEntry, obj *unstructured.Unstructured) (releasev1alpha1.InventoryEntry, error) {
 	observed, exists := m.Dependents.Get(entry)
 	switch {
-	case !exists && m.Dependents.Synced(apply.EntryGVK(entry)):
-		return ""
-	case exists && observed.Managed != "":
-		return observed.UID
-	default:
-		return entry.UID
+	case exists && rel.Owner.Holds(observed):
+		return m.Objects.Apply(ctx, obj, observed.UID)
+	case !exists && observed.Deleted:
+		return m.Objects.Apply(ctx, obj, "")
+	case observed.Unknown && entry.UID != "":
+		applied, err := m.Objects.Apply(ctx, obj, entry.UID)
+		var replaced *apply.GoneError
+		if !errors.As(err, &replaced) {
+			return applied, err
+		}
 	}
+	found, err := m.Objects.Check(ctx, rel.Owner, obj)
+	if err != nil {
+		return entry, err
+	}
+	if found.Exists && !found.Ours {
+		return entry, &apply.ForeignError{Object: apply.Entry(obj), Other: found.Other}
+	}
+	return m.Objects.Apply(ctx, obj, found.UID)
 }
 
 // crdWait bounds the wait for a kind whose CRD was just applied.
 const crdWait = 10 * time.Second
 
 // applyNew applies an object whose kind may have come to life a moment ago.
-func (m *Manager) applyNew(ctx context.Context, d *desired, obj *unstructured.Unstructured, uid types.UID) (releasev1alpha1.InventoryEntry, error) {
+func (m *Manager) applyNew(ctx context.Context, d *desired, obj *unstructured.Unstructured) (releasev1alpha1.InventoryEntry, error) {
 	var entry releasev1alpha1.InventoryEntry
 	var last error
 	namespaced := false
 	fresh := brings(d, obj.GroupVersionKind().GroupKind(), &namespaced)
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, crdWait, true, func(ctx context.Context) (bool, error) {
-		entry, last = m.Objects.Apply(ctx, obj, uid)
+		entry, last = m.Objects.Apply(ctx, obj, "")
 		var noKind *apply.NoKindError
 		if fresh && errors.As(last, &noKind) {
 			return false, nil
@@ -183,7 +205,7 @@ func (m *Manager) applyNew(ctx context.Context, d *desired, obj *unstructured.Un
 // applyCRDs installs the chart's crds/ folder with the first revision, as Helm
 // does: they are never upgraded and never removed.
 func (m *Manager) applyCRDs(ctx context.Context, rel *Release, d *desired) error {
-	if d.payload.Revision > 1 {
+	if !neverDeployed(rel.Status) {
 		return nil
 	}
 	for _, crd := range d.crds {
@@ -213,7 +235,9 @@ func (m *Manager) prune(ctx context.Context, rel *Release, entries []releasev1al
 	gone := map[apply.Key]bool{}
 	for _, entry := range slices.Backward(apply.Diff(entries, wanted)) {
 		if !entry.Keep {
-			if _, err := m.Objects.Delete(ctx, entry, rel.Owner); err != nil {
+			_, err := m.Objects.Delete(ctx, entry, rel.Owner)
+			var noKind *apply.NoKindError
+			if err != nil && !errors.As(err, &noKind) { // a kind that went took its objects along
 				return without(entries, gone), err
 			}
 		}

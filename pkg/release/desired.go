@@ -32,17 +32,20 @@ type desired struct {
 
 // render makes the desired state from chart and values.
 func (m *Manager) render(ctx context.Context, rel *Release, revision int64) (*desired, error) {
-	seen := lookupVersions{}
+	seen := &lookupVersions{versions: map[releasev1alpha1.LookupReference]string{}}
 	rendered, err := rel.Chart.Render(ctx, chart.Request{
 		Release: chart.Release{
 			Name: rel.Owner.ReleaseName, Namespace: rel.Owner.ReleaseNamespace,
-			Revision: revision, Install: revision == 1,
+			Revision: revision, Install: neverDeployed(rel.Status),
 		},
 		Values:       rel.Values,
 		Capabilities: rel.Capabilities,
 		Lookup:       seen.record(rel.Lookup),
 	})
-	if err != nil {
+	switch {
+	case seen.err != nil:
+		return nil, fmt.Errorf("rendering the chart: %w", seen.err)
+	case err != nil:
 		return nil, &RenderError{Err: err}
 	}
 	if err := rel.Inputs.Resolve(ctx, rendered.Objects); err != nil {
@@ -68,8 +71,9 @@ func (m *Manager) render(ctx context.Context, rel *Release, revision int64) (*de
 }
 
 // reuse makes the desired state from a stored payload, so that what was drawn
-// at random when it was rendered stays as it is.
-func (m *Manager) reuse(ctx context.Context, rel *Release, stored *storage.Payload, revision int64) (*desired, error) {
+// at random when it was rendered stays as it is. What it was made from is taken
+// from base, or from the record when base is nil.
+func (m *Manager) reuse(ctx context.Context, rel *Release, stored *storage.Payload, revision int64, base *desired) (*desired, error) {
 	objects, err := storage.DecodeManifest(stored.Manifest)
 	if err != nil {
 		return nil, fmt.Errorf("reading the payload of revision %d: %w", stored.Revision, err)
@@ -77,14 +81,22 @@ func (m *Manager) reuse(ctx context.Context, rel *Release, stored *storage.Paylo
 	if err := rel.Inputs.Resolve(ctx, objects); err != nil {
 		return nil, err
 	}
-	record := rel.Status.Release
 	d := &desired{
 		objects: objects, hooks: stored.Hooks,
-		capabilities: record.Capabilities, lookups: record.Lookups,
-		digests: record.Digests,
 		payload: &storage.Payload{Config: stored.Config, Notes: stored.Notes},
 		salt:    saltOf(stored.Manifest),
 		stored:  stored.Revision == revision,
+	}
+	if base != nil {
+		d.digests, d.capabilities, d.lookups = base.digests, base.capabilities, base.lookups
+	} else {
+		record := rel.Status.Release
+		d.digests, d.capabilities, d.lookups = record.Digests, record.Capabilities, record.Lookups
+	}
+	if neverDeployed(rel.Status) {
+		if d.crds, err = rel.Chart.CRDs(stored.Config); err != nil {
+			return nil, &RenderError{Err: err}
+		}
 	}
 	return d, m.finish(rel, d, revision)
 }
@@ -111,7 +123,7 @@ func (m *Manager) finish(rel *Release, d *desired, revision int64) error {
 	}
 	manifest = salted(d.salt, manifest)
 	d.digests.Transforms = rel.Inputs.Digest()
-	d.digests.Manifest = manifestDigest(manifest)
+	d.digests.Manifest = manifestDigest(manifest, d.hooks)
 	now := m.Clock.Now()
 	d.payload.Name, d.payload.Namespace = rel.Owner.ReleaseName, rel.Owner.ReleaseNamespace
 	d.payload.Revision, d.payload.Status = revision, releasev1alpha1.StateDeployed
@@ -162,33 +174,40 @@ func brings(d *desired, gk schema.GroupKind, namespaced *bool) bool {
 	return false
 }
 
-// combined identifies the inputs of a revision: a stored payload with the same
-// value was made from the same inputs.
+// combined identifies what a revision was rendered from: a stored payload with
+// the same value differs from a new render only in what was drawn at random, and
+// in images and pull secrets, which are transformed anew.
 func combined(d releasev1alpha1.Digests) string {
-	return chart.Digest([]any{d.Chart, d.Values, d.Inputs, d.Transforms})
+	return chart.Digest([]any{d.Chart, d.Values, d.Inputs})
 }
 
 // lookupVersions remembers the version of each object a render looked up, so
 // that the record holds what the templates really saw.
-type lookupVersions map[releasev1alpha1.LookupReference]string
+type lookupVersions struct {
+	versions map[releasev1alpha1.LookupReference]string
+	// err is the first lookup that failed; the template's error hides its kind.
+	err error
+}
 
-func (v lookupVersions) record(lookup chart.Lookup) chart.Lookup {
+func (v *lookupVersions) record(lookup chart.Lookup) chart.Lookup {
 	if lookup == nil {
 		return nil
 	}
 	return func(ctx context.Context, ref releasev1alpha1.LookupReference) (map[string]any, error) {
 		found, err := lookup(ctx, ref)
 		if err == nil {
-			v[ref] = refs.ObjectVersion(found)
+			v.versions[ref] = refs.ObjectVersion(found)
+		} else if v.err == nil {
+			v.err = err
 		}
 		return found, err
 	}
 }
 
-func (v lookupVersions) of(read []releasev1alpha1.LookupReference) []string {
+func (v *lookupVersions) of(read []releasev1alpha1.LookupReference) []string {
 	out := make([]string, len(read))
 	for i, ref := range read {
-		out[i] = v[ref]
+		out[i] = v.versions[ref]
 	}
 	return out
 }

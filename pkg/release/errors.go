@@ -12,10 +12,14 @@ import (
 )
 
 // namespaceTerminating says that nothing can be created any more because the
-// namespace is being deleted.
-func namespaceTerminating(err error) bool {
+// namespace is being deleted: the release's own, or, where an object names one,
+// another.
+func namespaceTerminating(err error, own string) bool {
 	var terminating *apply.TerminatingError
-	return errors.As(err, &terminating) || err != nil && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+	if errors.As(err, &terminating) {
+		return terminating.Object.Namespace == own
+	}
+	return err != nil && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 // RenderError says that chart and values do not make a release. Only a change

@@ -26,7 +26,7 @@ type contested struct {
 }
 
 type healCount struct {
-	since time.Time
+	since time.Time // when the window began
 	last  time.Time
 	heals int
 }
@@ -46,7 +46,7 @@ func (f *fights) wait(owner types.UID, entry releasev1alpha1.InventoryEntry, now
 	}
 	key := contested{owner, apply.EntryKey(entry)}
 	c := f.counts[key]
-	if c == nil || now.Sub(c.last) > fightWindow {
+	if c == nil || now.Sub(c.last) > fightWindow || c.heals < fightHeals && now.Sub(c.since) > fightWindow {
 		f.expire(now)
 		c = &healCount{since: now}
 		f.counts[key] = c

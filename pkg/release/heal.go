@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -14,7 +15,7 @@ import (
 
 // heal applies drifted objects again from the payload. It makes no revision
 // and, because the record already says what was applied, needs no status
-// write: the uid of a recreated object enters the record with its next write.
+// write: the uid of a recreated object enters the record with the next revision.
 func (m *Manager) heal(ctx context.Context, rel *Release, at Situation, out *Outcome) error {
 	wanted, err := m.wantedObjects(ctx, rel)
 	if lost(err) {
@@ -27,16 +28,18 @@ func (m *Manager) heal(ctx context.Context, rel *Release, at Situation, out *Out
 	for _, d := range at.Drift {
 		if wait := m.fights.wait(rel.Owner.UID, d.entry, m.Clock.Now()); wait > 0 {
 			noteFight(rel.Status, m.fighter(ctx, d))
-			out.RequeueAfter = wait
+			out.RequeueAfter = min(nonZero(out.RequeueAfter, wait), wait)
 			continue
 		}
 		obj := wanted[apply.EntryKey(d.entry)]
 		if obj == nil {
 			return fmt.Errorf("healing %s: the payload of revision %d does not have it", describe(d.entry), rel.Status.Release.Revision)
 		}
-		if err := m.healOne(ctx, rel, d, obj); err != nil {
+		applied, err := m.applyOwned(ctx, rel, d.entry, obj)
+		if err != nil {
 			return err
 		}
+		m.noteManaged(rel, d.entry, applied.Managed)
 		healed = append(healed, fmt.Sprintf("%s (%s)", describe(d.entry), d.how))
 	}
 	if len(healed) > 0 {
@@ -45,23 +48,25 @@ func (m *Manager) heal(ctx context.Context, rel *Release, at Situation, out *Out
 	return nil
 }
 
-// healOne applies one drifted object. Unless a watch saw it go, an object that is
-// missing or that was replaced is looked at first: it may be somebody else's.
-func (m *Manager) healOne(ctx context.Context, rel *Release, d drifted, obj *unstructured.Unstructured) error {
-	uid := d.observed.UID
-	unseen := !d.exists && !d.observed.Deleted
-	if unseen || d.how == apply.DriftReplaced {
-		found, err := m.Objects.Check(ctx, rel.Owner, obj)
-		if err != nil {
-			return err
-		}
-		if found.Exists && !found.Ours {
-			return &apply.ForeignError{Object: d.entry, Other: found.Other}
-		}
-		uid = found.UID
+// noteManaged records the fields that we own if an apply of the same content
+// now gives others, as after a change of the kind's schema; otherwise the record
+// needs no write.
+func (m *Manager) noteManaged(rel *Release, healed releasev1alpha1.InventoryEntry, managed string) {
+	if managed == healed.Managed {
+		return
 	}
-	_, err := m.Objects.Apply(ctx, obj, uid)
-	return err
+	for i := range rel.Status.Inventory {
+		if apply.EntryKey(rel.Status.Inventory[i]) == apply.EntryKey(healed) {
+			rel.Status.Inventory[i].Managed = managed
+		}
+	}
+}
+
+func nonZero(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
 }
 
 // wantedObjects are the objects of the current revision as it was deployed.

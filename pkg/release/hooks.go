@@ -49,7 +49,8 @@ func (m *Manager) runHook(ctx context.Context, rel *Release, hook chart.Hook) er
 	if timeout <= 0 {
 		timeout = DefaultHookTimeout
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it did not end within %s", timeout))
+	outer := ctx
+	ctx, cancel := context.WithTimeoutCause(outer, timeout, fmt.Errorf("it did not end within %s", timeout))
 	defer cancel()
 	obj := hook.Object.DeepCopy()
 	mapping, err := m.Objects.Mapping(obj.GroupVersionKind())
@@ -57,7 +58,7 @@ func (m *Manager) runHook(ctx context.Context, rel *Release, hook chart.Hook) er
 		return err
 	}
 	rel.Owner.MarkHook(obj, mapping.Scope.Name() == "namespace")
-	if err := m.clearHook(ctx, rel, hook, obj); err != nil {
+	if err := m.clearHook(ctx, rel, obj); err != nil {
 		return err
 	}
 	if _, err := m.Objects.Apply(ctx, obj, ""); err != nil {
@@ -68,7 +69,8 @@ func (m *Manager) runHook(ctx context.Context, rel *Release, hook chart.Hook) er
 	if failure != nil {
 		policy = chart.HookFailed
 	}
-	if slices.Contains(hook.DeletePolicies, policy) && !errors.Is(failure, errInterrupted) {
+	unfinished := failure != nil && (outer.Err() != nil || errors.Is(failure, errInterrupted))
+	if slices.Contains(hook.DeletePolicies, policy) && !unfinished {
 		// A hook that failed by running out of time is deleted all the same.
 		clean, stop := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer stop()
@@ -79,18 +81,16 @@ func (m *Manager) runHook(ctx context.Context, rel *Release, hook chart.Hook) er
 	return failure
 }
 
-// clearHook removes what an earlier run left, unless the policy only asks for
-// other moments; a foreign object of the hook's name is refused.
-func (m *Manager) clearHook(ctx context.Context, rel *Release, hook chart.Hook, obj *unstructured.Unstructured) error {
+// clearHook removes what an earlier run left, whatever the policy says: what
+// ended before would count as the end of this run. A foreign object of the
+// hook's name is refused.
+func (m *Manager) clearHook(ctx context.Context, rel *Release, obj *unstructured.Unstructured) error {
 	found, err := m.Objects.Check(ctx, rel.Owner, obj)
 	if err != nil || !found.Exists {
 		return err
 	}
 	if !found.Ours {
 		return &apply.ForeignError{Object: apply.Entry(obj), Other: found.Other}
-	}
-	if len(hook.DeletePolicies) > 0 && !slices.Contains(hook.DeletePolicies, chart.HookBeforeHookCreation) {
-		return nil
 	}
 	gone, err := m.Objects.Delete(ctx, apply.Entry(obj), rel.Owner)
 	if err != nil || gone {

@@ -1,20 +1,16 @@
 package release
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
-// install makes the first revision.
+// install makes the first revision, unless revisions are stored already that
+// the resource has lost the record of.
 func (m *Manager) install(ctx context.Context, rel *Release, out *Outcome) error {
+	if known, err := m.reclaimUnrecorded(ctx, rel); known || err != nil {
+		return err
+	}
 	d, err := m.render(ctx, rel, 1)
 	if err != nil {
 		return err
 	}
-	if err := m.deploy(ctx, rel, d, ActionInstall, "installed"); err != nil {
-		return err
-	}
-	out.event(ActionInstall, ReasonInstallSuccessful, fmt.Sprintf("Installed release %s with chart %s-%s: %d objects",
-		rel.Owner.ReleaseName, rel.Chart.Name(), rel.Chart.Version(), len(rel.Status.Inventory)))
-	return m.watch(ctx, rel)
+	return m.apply(ctx, rel, d, "installed", out)
 }

@@ -13,7 +13,14 @@ import (
 	"github.com/jkwong888/go-helm-operator/pkg/release/storage"
 )
 
-func manifestDigest(manifest string) string { return chart.Digest(manifest) }
+// manifestDigest is the digest of all that a revision brings into the cluster.
+func manifestDigest(manifest string, hooks []chart.Hook) string {
+	all := []any{manifest}
+	for _, h := range hooks {
+		all = append(all, h.Object.Object, fmt.Sprint(h.Events, h.Weight, h.DeletePolicies))
+	}
+	return chart.Digest(all)
+}
 
 // recordSuccess notes a revision that is in place.
 func (m *Manager) recordSuccess(rel *Release, d *desired, entries []releasev1alpha1.InventoryEntry, action Action, reason string) {
@@ -26,9 +33,6 @@ func (m *Manager) recordSuccess(rel *Release, d *desired, entries []releasev1alp
 // recordFailure notes a revision that stopped halfway: what was applied is in
 // the inventory, so that the next attempt and an uninstall know of it.
 func (m *Manager) recordFailure(ctx context.Context, rel *Release, d *desired, entries []releasev1alpha1.InventoryEntry) {
-	if ctx.Err() != nil {
-		return // shutting down: the stored payload tells the next process
-	}
 	failures := int64(1)
 	if r := rel.Status.Release; r != nil && r.Revision == d.payload.Revision {
 		failures = r.Failures + 1
@@ -38,12 +42,17 @@ func (m *Manager) recordFailure(ctx context.Context, rel *Release, d *desired, e
 	rel.Status.Release = m.record(rel, d, releasev1alpha1.StateFailed)
 	rel.Status.Release.Failures = failures
 	rel.Status.Inventory = entries
+	if ctx.Err() != nil {
+		rel.Status.Release.Failures = 0 // the operator stops: the next one goes on at once
+		return
+	}
 	if failures == 1 {
 		failed := *d.payload
 		failed.Status = releasev1alpha1.StateFailed
-		// Cosmetic: the record above is what counts, helm list shows this one.
+		// The record above is what counts; this is for helm list.
 		_ = m.Store.Update(ctx, &failed)
 	}
+	_ = m.trimHistory(ctx, rel) // tried again with the next revision
 }
 
 func (m *Manager) record(rel *Release, d *desired, state releasev1alpha1.State) *releasev1alpha1.Record {
@@ -122,19 +131,22 @@ func (m *Manager) markSuperseded(ctx context.Context, rel *Release, revision int
 	return nil
 }
 
-// trimHistory drops the oldest revisions beyond the limit, payload first.
+// trimHistory drops the oldest revisions beyond the limit, payload first, but
+// not the newest one that was deployed: it is what a rollback goes back to.
 func (m *Manager) trimHistory(ctx context.Context, rel *Release) error {
 	limit := rel.Options.MaxHistory
 	if limit <= 0 {
 		limit = DefaultMaxHistory
 	}
-	for len(rel.Status.History) >= limit {
-		last := len(rel.Status.History) - 1
-		old := rel.Status.History[last].Revision
-		if err := m.Store.Delete(ctx, rel.Owner.ReleaseNamespace, rel.Owner.ReleaseName, old); err != nil && !errors.Is(err, storage.ErrNotFound) {
-			return fmt.Errorf("removing revision %d of release %s: %w", old, rel.Owner.ReleaseName, err)
+	for i := len(rel.Status.History) - 1; i >= 0 && len(rel.Status.History) >= limit; i-- {
+		old := rel.Status.History[i]
+		if old.State == releasev1alpha1.StateDeployed {
+			continue
 		}
-		rel.Status.History = rel.Status.History[:last]
+		if err := m.Store.Delete(ctx, rel.Owner.ReleaseNamespace, rel.Owner.ReleaseName, old.Revision); err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return fmt.Errorf("removing revision %d of release %s: %w", old.Revision, rel.Owner.ReleaseName, err)
+		}
+		rel.Status.History = slices.Delete(rel.Status.History, i, i+1)
 	}
 	return nil
 }

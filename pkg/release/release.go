@@ -103,8 +103,12 @@ type Manager struct {
 	// Clock tells the time; tests replace it.
 	Clock clock.PassiveClock
 
-	payloads payloads
-	fights   fights
+	// Stored tells of all stored releases, once per process; may be nil.
+	Stored Stored
+
+	payloads  payloads
+	fights    fights
+	leftovers leftovers
 }
 
 // NewManager returns a manager that keeps payloads in Secrets, through secrets.
@@ -191,6 +195,9 @@ func (m *Manager) Reconcile(ctx context.Context, rel *Release) (Outcome, error) 
 			return out, nil
 		}
 		if err := m.act(ctx, rel, at, &out); err != nil {
+			if namespaceTerminating(err, rel.Owner.ReleaseNamespace) {
+				return out, nil // the resource goes too, in a moment
+			}
 			return out, noteFailure(rel.Status, at, err, &out)
 		}
 		if out.RequeueAfter > 0 {
@@ -211,8 +218,10 @@ func (m *Manager) act(ctx context.Context, rel *Release, at Situation, out *Outc
 	switch at.State {
 	case Absent:
 		return m.install(ctx, rel, out)
-	case OutOfSync, Interrupted:
+	case OutOfSync:
 		return m.upgrade(ctx, rel, at, out)
+	case Interrupted:
+		return m.resume(ctx, rel, out)
 	case Transformed:
 		return m.retransform(ctx, rel, at, out)
 	case Drifted:

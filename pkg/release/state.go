@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -78,6 +79,9 @@ func (m *Manager) situation(ctx context.Context, rel *Release) (Situation, error
 	if state != InSync {
 		return Situation{State: state, Reason: reason}, nil
 	}
+	if found, err := m.reclaim(ctx, rel); found || err != nil {
+		return Situation{State: Interrupted, Reason: "an attempt was interrupted"}, err
+	}
 	drift, err := m.drift(ctx, rel)
 	if err != nil {
 		return Situation{State: InSync}, err
@@ -112,17 +116,25 @@ func wantedDigests(rel *Release, record *releasev1alpha1.Record) releasev1alpha1
 func compare(record *releasev1alpha1.Record, wanted releasev1alpha1.Digests) (State, string) {
 	have := record.Digests
 	switch {
-	case have.Chart != wanted.Chart:
+	case differ(have.Chart, wanted.Chart):
 		return OutOfSync, "the chart changed"
-	case have.Values != wanted.Values:
+	case differ(have.Values, wanted.Values):
 		return OutOfSync, "the values changed"
-	case have.Inputs != wanted.Inputs:
+	case differ(have.Inputs, wanted.Inputs):
 		return OutOfSync, "what the chart reads of the cluster changed"
-	case have.Transforms != wanted.Transforms:
+	case differ(have.Transforms, wanted.Transforms):
 		return Transformed, "an image or pull secret changed"
 	default:
 		return InSync, ""
 	}
+}
+
+// differ compares digests. Those of different recipes cannot be compared and
+// count as equal: a new version of the operator must not roll the world.
+func differ(have, wanted string) bool {
+	x, _, madeX := strings.Cut(have, ":")
+	y, _, madeY := strings.Cut(wanted, ":")
+	return have != wanted && (!madeX || !madeY || x == y)
 }
 
 // readsDigest is the digest of what templates read besides values. While a
@@ -159,7 +171,7 @@ func (m *Manager) drift(ctx context.Context, rel *Release) ([]drifted, error) {
 	var found []drifted
 	for _, entry := range rel.Status.Inventory {
 		observed, exists := m.Dependents.Get(entry)
-		if how, is := apply.Drifted(entry, observed, exists); is {
+		if how, is := rel.Owner.Drifted(entry, observed, exists); is {
 			found = append(found, drifted{entry, observed, exists, how})
 		}
 	}

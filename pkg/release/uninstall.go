@@ -24,6 +24,7 @@ func (m *Manager) Uninstall(ctx context.Context, rel *Release) (Outcome, error) 
 	if err != nil {
 		return out, noteFailure(rel.Status, at, err, &out)
 	}
+	noteHealthy(rel.Status)
 	out.Done = done
 	if done {
 		out.event(ActionUninstall, ReasonUninstallSuccessful, "Removed release "+rel.Owner.ReleaseName)
@@ -36,33 +37,37 @@ func (m *Manager) uninstall(ctx context.Context, rel *Release, out *Outcome) (bo
 	if err != nil && !lost(err) {
 		return false, err
 	}
+	starting := rel.Status.Release == nil || rel.Status.Release.State != releasev1alpha1.StateUninstalling
 	entries, hooks := rel.Status.Inventory, []chart.Hook(nil)
 	if payload != nil {
 		hooks = payload.Hooks
+	}
+	switch {
+	case payload != nil && starting:
 		if entries, err = withLeftovers(entries, payload); err != nil {
 			return false, err
 		}
-	} else if rel.Status.Release != nil {
+	case payload == nil && starting && rel.Status.Release != nil:
 		out.warn(ActionUninstall, ReasonPayloadLost, "The stored payload is gone; removing the objects of the inventory without running hooks")
 	}
-	starting := rel.Status.Release == nil || rel.Status.Release.State != releasev1alpha1.StateUninstalling
 	if starting {
 		if err := m.runDeleteHooks(ctx, rel, hooks, chart.HookPreDelete, out); err != nil {
 			return false, err
 		}
 		// A kind that may not be watched is looked at by asking again.
 		_ = m.watch(ctx, rel)
-		if rel.Status.Release != nil {
-			rel.Status.Release.State = releasev1alpha1.StateUninstalling
-			rel.Status.Inventory = entries
-		}
+		noteUninstalling(rel, payload)
+		rel.Status.Inventory = entries
 	}
 	left, err := m.deleteAll(ctx, rel, entries)
+	rel.Status.Inventory = left
 	if err != nil {
 		return false, err
 	}
+	for _, entry := range left {
+		out.Waiting = append(out.Waiting, describe(entry))
+	}
 	if len(left) > 0 {
-		out.Waiting = left
 		return false, nil
 	}
 	if err := m.runDeleteHooks(ctx, rel, hooks, chart.HookPostDelete, out); err != nil {
@@ -75,7 +80,7 @@ func (m *Manager) uninstall(ctx context.Context, rel *Release, out *Outcome) (bo
 // created there any more.
 func (m *Manager) runDeleteHooks(ctx context.Context, rel *Release, hooks []chart.Hook, event chart.HookEvent, out *Outcome) error {
 	err := m.runHooks(ctx, rel, hooks, event)
-	if namespaceTerminating(err) {
+	if namespaceTerminating(err, rel.Owner.ReleaseNamespace) {
 		out.warn(ActionUninstall, ReasonHookSkipped, fmt.Sprintf("The namespace is being deleted; skipping the %s hooks", event))
 		return nil
 	}
@@ -114,18 +119,32 @@ func withLeftovers(entries []releasev1alpha1.InventoryEntry, payload *storage.Pa
 	return out, nil
 }
 
-// deleteAll deletes in reverse order and names what is not gone yet. Kept
-// objects stay.
-func (m *Manager) deleteAll(ctx context.Context, rel *Release, entries []releasev1alpha1.InventoryEntry) ([]string, error) {
-	var left []string
+// noteUninstalling records that the delete hooks ran. Of a release that a crash
+// kept from being recorded only the payload knows.
+func noteUninstalling(rel *Release, payload *storage.Payload) {
+	if rel.Status.Release == nil && payload != nil {
+		rel.Status.Release = &releasev1alpha1.Record{Name: payload.Name, Revision: payload.Revision}
+	}
+	if rel.Status.Release != nil {
+		rel.Status.Release.State = releasev1alpha1.StateUninstalling
+	}
+}
+
+// deleteAll deletes in reverse order and returns what is not gone yet, in the
+// order of application. Kept objects stay, and are forgotten.
+func (m *Manager) deleteAll(ctx context.Context, rel *Release, entries []releasev1alpha1.InventoryEntry) ([]releasev1alpha1.InventoryEntry, error) {
+	var left []releasev1alpha1.InventoryEntry
 	var errs []error
 	for _, entry := range slices.Backward(entries) {
 		if entry.Keep {
 			continue
 		}
 		observed, exists := m.Dependents.Get(entry)
+		if exists && rel.Owner.Holds(observed) {
+			entry.UID = observed.UID // it may have been recreated
+		}
 		if exists && observed.Deleting {
-			left = append(left, describe(entry))
+			left = append(left, entry)
 			continue
 		}
 		gone, err := m.Objects.Delete(ctx, entry, rel.Owner)
@@ -134,18 +153,19 @@ func (m *Manager) deleteAll(ctx context.Context, rel *Release, entries []release
 		case errors.As(err, &noKind): // the kind went, and its objects with it
 		case err != nil:
 			errs = append(errs, err)
+			left = append(left, entry)
 		case !gone:
-			left = append(left, describe(entry))
+			left = append(left, entry)
 		}
 	}
+	slices.Reverse(left)
 	return left, errors.Join(errs...)
 }
 
 // dropPayloads removes every stored revision that is known to be ours: those of
 // the record and the one that was found.
 func (m *Manager) dropPayloads(ctx context.Context, rel *Release, found *storage.Payload) error {
-	m.payloads.forget(rel.Owner.UID)
-	m.Dependents.Release(rel.Owner)
+	m.Forget(rel.Owner)
 	revisions := map[int64]bool{}
 	if found != nil {
 		revisions[found.Revision] = true
@@ -163,4 +183,11 @@ func (m *Manager) dropPayloads(ctx context.Context, rel *Release, found *storage
 		}
 	}
 	return nil
+}
+
+// Forget drops what is held in memory for the release of a resource that is
+// gone.
+func (m *Manager) Forget(owner apply.Owner) {
+	m.payloads.forget(owner.UID)
+	m.Dependents.Release(owner)
 }

@@ -9,15 +9,21 @@ import (
 	"github.com/jkwong888/go-helm-operator/pkg/release/storage"
 )
 
-// upgrade renders, because chart, values or what the templates read changed or
-// because the last attempt was not finished.
+// upgrade renders, because chart, values or what the templates read changed.
 func (m *Manager) upgrade(ctx context.Context, rel *Release, at Situation, out *Outcome) error {
-	if at.State == Interrupted {
-		return m.resume(ctx, rel, out)
-	}
-	d, err := m.render(ctx, rel, rel.Status.Release.Revision+1)
+	record := rel.Status.Release
+	d, err := m.render(ctx, rel, record.Revision+1)
 	if err != nil {
 		return err
+	}
+	if record.Digests.Chart == "" { // reclaimed: what is stored may be just this
+		stored, err := m.payload(ctx, rel, record.Revision)
+		if err == nil && stored.InputsDigest == d.payload.InputsDigest {
+			d, err = m.reuse(ctx, rel, stored, record.Revision+1, d)
+		}
+		if err != nil && !lost(err) {
+			return err
+		}
 	}
 	return m.roll(ctx, rel, d, at.Reason, out)
 }
@@ -25,23 +31,34 @@ func (m *Manager) upgrade(ctx context.Context, rel *Release, at Situation, out *
 // retransform makes a new revision from the payload of the current one. A
 // payload that is lost is made anew by rendering.
 func (m *Manager) retransform(ctx context.Context, rel *Release, at Situation, out *Outcome) error {
-	record := rel.Status.Release
-	stored, err := m.payload(ctx, rel, record.Revision)
-	if lost(err) {
-		d, err := m.render(ctx, rel, record.Revision+1)
-		if err != nil {
-			return err
-		}
-		return m.roll(ctx, rel, d, at.Reason, out)
-	}
-	if err != nil {
-		return err
-	}
-	d, err := m.reuse(ctx, rel, stored, record.Revision+1)
+	d, err := m.storedOrRendered(ctx, rel, rel.Status.Release.Revision+1)
 	if err != nil {
 		return err
 	}
 	return m.roll(ctx, rel, d, at.Reason, out)
+}
+
+// resume finishes a revision that failed or was interrupted, from its payload,
+// so that nothing is drawn at random twice.
+func (m *Manager) resume(ctx context.Context, rel *Release, out *Outcome) error {
+	d, err := m.storedOrRendered(ctx, rel, rel.Status.Release.Revision)
+	if err != nil {
+		return err
+	}
+	return m.apply(ctx, rel, d, "finished after an interruption", out)
+}
+
+// storedOrRendered is the current revision's payload as it is wanted now, under
+// the given number.
+func (m *Manager) storedOrRendered(ctx context.Context, rel *Release, revision int64) (*desired, error) {
+	stored, err := m.payload(ctx, rel, rel.Status.Release.Revision)
+	if lost(err) {
+		return m.render(ctx, rel, revision)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.reuse(ctx, rel, stored, revision, nil)
 }
 
 // roll deploys the desired state unless it is what is deployed already: then
@@ -56,46 +73,28 @@ func (m *Manager) roll(ctx context.Context, rel *Release, d *desired, reason str
 		rel.Inputs.Recorded()
 		return nil
 	}
-	if err := m.deploy(ctx, rel, d, ActionUpgrade, reason); err != nil {
+	if err := m.absorbUnfinished(ctx, rel); err != nil {
 		return err
 	}
-	out.event(ActionUpgrade, ReasonUpgradeSuccessful, fmt.Sprintf("Upgraded release %s to revision %d: %s",
-		rel.Owner.ReleaseName, rel.Status.Release.Revision, reason))
-	return m.watch(ctx, rel)
+	return m.apply(ctx, rel, d, reason, out)
 }
 
-// resume finishes a revision that failed or that a restart interrupted, from
-// its payload, so that nothing is drawn at random twice.
-func (m *Manager) resume(ctx context.Context, rel *Release, out *Outcome) error {
-	record := rel.Status.Release
-	stored, err := m.payload(ctx, rel, record.Revision)
-	if lost(err) {
-		d, err := m.render(ctx, rel, record.Revision)
-		if err != nil {
-			return err
-		}
-		return m.finishRevision(ctx, rel, d, out)
+// apply deploys the desired state and tells of it.
+func (m *Manager) apply(ctx context.Context, rel *Release, d *desired, reason string, out *Outcome) error {
+	action := ActionUpgrade
+	if neverDeployed(rel.Status) {
+		action = ActionInstall
 	}
-	if err != nil {
+	if err := m.deploy(ctx, rel, d, action, reason); err != nil {
 		return err
 	}
-	d, err := m.reuse(ctx, rel, stored, record.Revision)
-	if err != nil {
-		return err
+	r := rel.Status.Release
+	if action == ActionInstall {
+		out.event(action, ReasonInstallSuccessful, fmt.Sprintf("Installed release %s with chart %s-%s: %d objects",
+			r.Name, r.Chart.Name, r.Chart.Version, len(rel.Status.Inventory)))
+	} else {
+		out.event(action, ReasonUpgradeSuccessful, fmt.Sprintf("Upgraded release %s to revision %d: %s", r.Name, r.Revision, reason))
 	}
-	return m.finishRevision(ctx, rel, d, out)
-}
-
-// finishRevision deploys d under the record's own revision.
-func (m *Manager) finishRevision(ctx context.Context, rel *Release, d *desired, out *Outcome) error {
-	action, reason := ActionUpgrade, ReasonUpgradeSuccessful
-	if rel.Status.Release.Revision == 1 {
-		action, reason = ActionInstall, ReasonInstallSuccessful
-	}
-	if err := m.deploy(ctx, rel, d, action, "resumed after an interruption"); err != nil {
-		return err
-	}
-	out.event(action, reason, fmt.Sprintf("Finished revision %d of release %s", rel.Status.Release.Revision, rel.Owner.ReleaseName))
 	return m.watch(ctx, rel)
 }
 
@@ -112,7 +111,7 @@ func (m *Manager) payload(ctx context.Context, rel *Release, revision int64) (*s
 		return nil, fmt.Errorf("reading the payload of revision %d of release %s: it belongs to %s: %w",
 			revision, rel.Owner.ReleaseName, p.Owner, storage.ErrNotFound)
 	}
-	if r := rel.Status.Release; r != nil && r.Revision == revision && storage.Digest(p) != r.Digests.Payload {
+	if r := rel.Status.Release; r != nil && r.Revision == revision && r.Digests.Payload != "" && storage.Digest(p) != r.Digests.Payload {
 		return nil, fmt.Errorf("reading the payload of revision %d of release %s: it is not what was stored: %w",
 			revision, rel.Owner.ReleaseName, storage.ErrCorrupt)
 	}

@@ -111,12 +111,27 @@ func (c *Chart) render(ctx context.Context, req Request) (*Rendered, error) {
 		Lookups: record.lookupReferences(),
 		Asked:   record.askedAnswers(),
 	}
+	out.CRDs = c.crdsOf(hc)
+	return out, out.parse(files, req.Release.Namespace)
+}
+
+// CRDs returns what Rendered.CRDs has for the values, without rendering.
+func (c *Chart) CRDs(values map[string]any) ([]*unstructured.Unstructured, error) {
+	hc := forRender(c.root)
+	if _, err := c.values(hc, values); err != nil { // it drops disabled subcharts
+		return nil, err
+	}
+	return c.crdsOf(hc), nil
+}
+
+func (c *Chart) crdsOf(hc *helmchart.Chart) []*unstructured.Unstructured {
+	var out []*unstructured.Unstructured
 	for _, crd := range hc.CRDObjects() {
 		for _, o := range c.crds[crd.File] {
-			out.CRDs = append(out.CRDs, o.DeepCopy())
+			out = append(out, o.DeepCopy())
 		}
 	}
-	return out, out.parse(files, req.Release.Namespace)
+	return out
 }
 
 // values resolves subcharts (conditions, tags, aliases, import-values), merges
