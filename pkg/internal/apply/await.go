@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,37 +26,54 @@ func (o Owner) MarkHook(obj *unstructured.Unstructured, namespaced bool) {
 }
 
 // watchAgain is how long to wait before an object is looked at again when its
-// watch ended, as watches do now and then.
+// watch ended, as watches do now and then, or the API server did not answer.
 const watchAgain = time.Second
 
 // Await watches one object until done returns true or an error, or the context
 // ends. It sees the object as *unstructured.Unstructured, and its removal, also
 // one that happened before, as an event of type Deleted. The operator needs to
 // list and watch the kind; without that right it gets a *ForbiddenError at once.
+// A server that is away, busy or failing is asked again until the context ends.
 func (c *Client) Await(ctx context.Context, entry releasev1alpha1.InventoryEntry, done func(watch.Event) (bool, error)) error {
-	mapping, err := c.kinds.existing(EntryGVK(entry))
-	if err != nil {
-		return err
-	}
-	objects := c.whole.Resource(mapping.Resource).Namespace(namespaceOf(mapping, entry))
+	var last error
 	for {
-		finished, err := follow(ctx, objects, request{"watch", EntryKey(entry), mapping}, done)
-		if err != nil || finished {
+		finished, err := c.follow(ctx, entry, done)
+		if finished || refused(err) {
 			return err
+		}
+		if err != nil && ctx.Err() == nil {
+			last = err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", EntryKey(entry), context.Cause(ctx))
+			return errors.Join(fmt.Errorf("waiting for %s: %w", EntryKey(entry), context.Cause(ctx)), last)
 		case <-time.After(watchAgain):
 		}
 	}
 }
 
+// refused says that the API server will not answer otherwise by itself.
+func refused(err error) bool {
+	var (
+		forbidden *ForbiddenError
+		denied    *DeniedError
+		noKind    *NoKindError
+		invalid   *InvalidError
+	)
+	return errors.As(err, &forbidden) || errors.As(err, &denied) || errors.As(err, &noKind) || errors.As(err, &invalid)
+}
+
 // follow looks at the object as it is, then watches it until done is satisfied
-// or the watch ends.
-func follow(ctx context.Context, objects dynamic.ResourceInterface, asked request, done func(watch.Event) (bool, error)) (finished bool, err error) {
-	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, asked.key.Name).String()}
-	list, err := objects.List(ctx, options)
+// or fails, which finishes it, or the watch ends.
+func (c *Client) follow(ctx context.Context, entry releasev1alpha1.InventoryEntry, done func(watch.Event) (bool, error)) (finished bool, err error) {
+	mapping, err := c.kinds.existing(EntryGVK(entry))
+	if err != nil {
+		return false, err
+	}
+	asked := request{"watch", EntryKey(entry), mapping}
+	objects := c.whole.Resource(mapping.Resource).Namespace(namespaceOf(mapping, entry))
+	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, entry.Name).String()}
+	list, err := listOne(ctx, objects, options)
 	if err != nil {
 		return false, asked.explain(err)
 	}
@@ -64,7 +82,7 @@ func follow(ctx context.Context, objects dynamic.ResourceInterface, asked reques
 		now = watch.Event{Type: watch.Added, Object: &list.Items[0]}
 	}
 	if finished, err = done(now); finished || err != nil {
-		return finished, err
+		return true, err
 	}
 	options.ResourceVersion = list.GetResourceVersion()
 	w, err := objects.Watch(ctx, options)
@@ -77,8 +95,14 @@ func follow(ctx context.Context, objects dynamic.ResourceInterface, asked reques
 			continue // an expired watch ends by itself
 		}
 		if finished, err = done(event); finished || err != nil {
-			return finished, err
+			return true, err
 		}
 	}
 	return false, nil
+}
+
+func listOne(ctx context.Context, objects dynamic.ResourceInterface, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return objects.List(ctx, options)
 }

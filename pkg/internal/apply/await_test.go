@@ -1,16 +1,29 @@
 package apply_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 
 	"github.com/jkwong888/go-helm-operator/pkg/internal/apply"
+	"github.com/jkwong888/go-helm-operator/test/cluster"
+	"github.com/jkwong888/go-helm-operator/test/cluster/clustertest"
 )
 
 func TestAwait(t *testing.T) {
@@ -62,4 +75,96 @@ func TestAwait(t *testing.T) {
 			t.Errorf("error %v, want that listing is forbidden", err)
 		}
 	})
+}
+
+// A hook may run for hours, longer than an API server is sure to be there.
+func TestAwaitSurvivesARestartOfTheAPIServer(t *testing.T) {
+	controlPlane := clustertest.Cluster(t)
+	b := newBench(t, options{})
+	job := b.wanted(`{apiVersion: batch/v1, kind: Job, metadata: {name: app}, spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: app, image: "example.com/app:1"}]}}}}`)
+	entry := b.apply(job, "")
+	looked, watched := make(chan struct{}, 100), make(chan struct{}, 100)
+	complete := func(e watch.Event) (bool, error) {
+		if e.Type == watch.Added {
+			looked <- struct{}{}
+		} else {
+			watched <- struct{}{}
+		}
+		conditions, _, _ := unstructured.NestedSlice(e.Object.(*unstructured.Unstructured).Object, "status", "conditions")
+		return slices.ContainsFunc(conditions, func(c any) bool {
+			condition, _ := c.(map[string]any)
+			return condition["type"] == "Complete" && condition["status"] == "True"
+		}), nil
+	}
+	result := make(chan error, 1)
+	go func() { result <- b.client.Await(t.Context(), entry, complete) }()
+	<-looked
+	b.patch(job, `{"metadata":{"annotations":{"a":"b"}}}`)
+	await(t, "the watch to begin", func() error {
+		if len(watched) == 0 {
+			return errors.New("no event")
+		}
+		return nil
+	})
+	if err := controlPlane.Restart(t.Context(), cluster.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	b.patch(job, `{"spec":{"suspend":false}}`)
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+	if len(looked) == 0 {
+		t.Error("the watch did not begin anew, so the test shows nothing")
+	}
+}
+
+func TestAwaitAsksAgainWhenTheAPIServerFails(t *testing.T) {
+	tests := map[string]struct {
+		answer func(*http.Request) (*http.Response, error)
+		final  bool
+	}{
+		"connection refused": {answer: func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }},
+		"too many requests":  {answer: failing(http.StatusTooManyRequests)},
+		"internal error":     {answer: failing(http.StatusInternalServerError)},
+		"unavailable":        {answer: failing(http.StatusServiceUnavailable)},
+		"gateway timeout":    {answer: failing(http.StatusGatewayTimeout)},
+		"bad request":        {answer: failing(http.StatusBadRequest), final: true},
+	}
+	for name, test := range tests {
+		for _, watches := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, watching %v", name, watches), func(t *testing.T) {
+				t.Parallel()
+				cfg := rest.CopyConfig(clustertest.Config(t))
+				var failures atomic.Int32
+				cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+					return roundTripper(func(r *http.Request) (*http.Response, error) {
+						asked := strings.HasSuffix(r.URL.Path, "/configmaps") && (r.URL.Query().Get("watch") == "true") == watches
+						if asked && failures.Add(1) == 1 {
+							return test.answer(r)
+						}
+						return next.RoundTrip(r)
+					})
+				})
+				b := newBench(t, options{config: cfg})
+				obj := b.wanted("{apiVersion: v1, kind: ConfigMap, metadata: {name: app}}")
+				entry := b.apply(obj, "")
+				// It looks at the object again after the failure.
+				err := b.client.Await(t.Context(), entry, func(watch.Event) (bool, error) { return failures.Load() > 0, nil })
+				var invalid *apply.InvalidError
+				if test.final != errors.As(err, &invalid) || !test.final && err != nil {
+					t.Errorf("error %v, want a final one: %v", err, test.final)
+				}
+			})
+		}
+	}
+}
+
+func failing(code int) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		status := apierrors.NewGenericServerResponse(code, "list", schema.GroupResource{}, "", "", 0, false).Status()
+		body, err := json.Marshal(status)
+		return &http.Response{
+			StatusCode: code, Request: r, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)),
+		}, err
+	}
 }
