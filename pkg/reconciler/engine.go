@@ -83,7 +83,7 @@ func NewEngine(mgr manager.Manager, opts EngineOptions) (*Engine, error) {
 	if err := e.newObjects(mgr, cfg, opts); err != nil {
 		return nil, err
 	}
-	if err := e.newReleases(clients, opts); err != nil {
+	if err := e.newReleases(clients, meta, opts); err != nil {
 		return nil, err
 	}
 	for _, r := range []manager.Runnable{e.dependents, e.references, e.capabilities} {
@@ -110,10 +110,11 @@ func (e *Engine) newObjects(mgr manager.Manager, cfg *rest.Config, opts EngineOp
 	return nil
 }
 
-func (e *Engine) newReleases(clients kubernetes.Interface, opts EngineOptions) error {
+func (e *Engine) newReleases(clients kubernetes.Interface, names metadata.Interface, opts EngineOptions) error {
 	switch opts.ReleaseStorage {
 	case "", StorageSecret:
 		e.releases = release.NewManager(e.objects, e.dependents, clients.CoreV1())
+		e.releases.Stored = release.StoredSecrets(names, opts.Namespaces)
 	case StorageStatus:
 		e.releases = release.NewStatusManager(e.objects, e.dependents, opts.SecretsInStatus)
 	default:
