@@ -1,13 +1,9 @@
 package reconciler
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -16,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 	"github.com/jkwong888/go-helm-operator/pkg/internal/apply"
 	"github.com/jkwong888/go-helm-operator/pkg/internal/refs"
 	"github.com/jkwong888/go-helm-operator/pkg/release"
@@ -79,7 +74,7 @@ func NewEngine(mgr manager.Manager, opts EngineOptions) (*Engine, error) {
 		return nil, fmt.Errorf("making a client for lookups: %w", err)
 	}
 	e.references = refs.NewWatcher(meta, mgr.GetRESTMapper(), e.Enqueue)
-	e.capabilities = newCapabilities(clients.Discovery(), meta, clients.AuthorizationV1(), mgr.Elected(), e.enqueueAll)
+	e.capabilities = newCapabilities(clients.Discovery(), meta, clients.AuthorizationV1(), mgr.Elected(), e.kindsChanged)
 	if err := e.newObjects(mgr, cfg, opts); err != nil {
 		return nil, err
 	}
@@ -138,38 +133,16 @@ func (e *Engine) enqueue(kind schema.GroupKind, name types.NamespacedName) {
 	}
 }
 
+// kindsChanged looks at everything again that may depend on the kinds there are.
+func (e *Engine) kindsChanged() {
+	e.references.Retry()
+	e.enqueueAll()
+}
+
 func (e *Engine) enqueueAll() {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	for _, all := range e.everything {
 		all()
 	}
-}
-
-// lookup serves the templates' lookup function: one GET or LIST.
-func (e *Engine) lookup(ctx context.Context, ref releasev1alpha1.LookupReference) (map[string]any, error) {
-	mapping, err := e.objects.Mapping(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
-	var noKind *apply.NoKindError
-	if errors.As(err, &noKind) {
-		return map[string]any{}, nil // as Helm: what the cluster has no kind for does not exist
-	}
-	if err != nil {
-		return nil, err
-	}
-	resource := e.dynamic.Resource(mapping.Resource).Namespace(ref.Namespace)
-	if ref.Name == "" {
-		list, err := resource.List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("looking up %s in namespace %q: %w", ref.Kind, ref.Namespace, err)
-		}
-		return list.UnstructuredContent(), nil
-	}
-	obj, err := resource.Get(ctx, ref.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return map[string]any{}, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("looking up %s %s/%s: %w", ref.Kind, ref.Namespace, ref.Name, err)
-	}
-	return obj.Object, nil
 }

@@ -19,14 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 	"github.com/jkwong888/go-helm-operator/pkg/internal/chart"
 	"github.com/jkwong888/go-helm-operator/pkg/internal/refs"
 	"github.com/jkwong888/go-helm-operator/pkg/release"
 )
 
-// Finalizer keeps a resource until its release is removed; it is the one
-// operator-sdk uses.
-const Finalizer = "helm.sdk.operatorframework.io/uninstall-release"
+// Finalizer keeps a resource until its release is removed.
+const Finalizer = releasev1alpha1.Finalizer
 
 // Reconciler brings the releases of all resources of one kind to what the
 // resources ask for. Make it with New.
@@ -182,7 +182,7 @@ func (r *Reconciler) release(p *Pass, inputs release.Inputs) *release.Release {
 	return &release.Release{
 		Owner: p.owner, Chart: r.chart, Values: p.Values,
 		Capabilities: r.capabilities(p),
-		Lookup:       r.engine.lookup,
+		Lookup:       r.engine.lookup(p.Key),
 		References:   r.engine.references,
 		Inputs:       inputs, Options: p.options(), Status: p.Status,
 		Persist: func(ctx context.Context) error {

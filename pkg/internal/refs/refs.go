@@ -9,16 +9,13 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 )
@@ -35,24 +32,35 @@ func Compare(a, b Reference) int {
 		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
+// Namespace returns where to look for what ref names, given the scope of its
+// kind, and whether there can be anything: a name alone names no object of a
+// namespaced kind. The namespace of a cluster-scoped kind is ignored, as in Helm.
+func Namespace(ref Reference, scope meta.RESTScope) (string, bool) {
+	if scope.Name() != meta.RESTScopeNameNamespace {
+		return "", true
+	}
+	return ref.Namespace, ref.Namespace != "" || ref.Name == ""
+}
+
+// missingFor is how long a kind that the cluster did not have is not asked for
+// again, unless Retry says that kinds changed.
+const missingFor = 30 * time.Second
+
 // Watcher watches references for owners of type K. It is safe for concurrent
 // use. Watches end when Start's context does.
 type Watcher[K comparable] struct {
 	client metadata.Interface
 	mapper meta.RESTMapper
 	notify func(K)
+	clock  clock.PassiveClock
 
 	mu      sync.Mutex
 	ctx     context.Context //nolint:containedctx // the life of the watches is the watcher's, not that of the call that starts one
 	watches map[Reference]*watched[K]
 	owners  map[K][]Reference
-}
-
-type watched[K comparable] struct {
-	informer cache.SharedIndexInformer
-	owners   map[K]bool
-	stop     context.CancelFunc
-	err      error
+	// read holds what owners read of objects that are not watched yet, until
+	// their next Set.
+	read map[K]map[Reference]sighting
 }
 
 // NewWatcher returns a watcher that calls notify for each owner of a reference
@@ -60,89 +68,68 @@ type watched[K comparable] struct {
 // not block.
 func NewWatcher[K comparable](client metadata.Interface, mapper meta.RESTMapper, notify func(K)) *Watcher[K] {
 	return &Watcher[K]{
-		client: client, mapper: mapper, notify: notify,
-		watches: map[Reference]*watched[K]{}, owners: map[K][]Reference{},
+		client: client, mapper: mapper, notify: notify, clock: clock.RealClock{},
+		watches: map[Reference]*watched[K]{}, owners: map[K][]Reference{}, read: map[K]map[Reference]sighting{},
 	}
 }
+
+// NeedLeaderElection says that the watcher runs beside the election.
+func (w *Watcher[K]) NeedLeaderElection() bool { return false }
 
 // Start lets watches begin and ends them all when ctx does.
 func (w *Watcher[K]) Start(ctx context.Context) error {
 	w.mu.Lock()
 	w.ctx = ctx
-	for ref, watch := range w.watches {
-		w.run(ref, watch)
-	}
 	w.mu.Unlock()
+	w.Retry()
 	<-ctx.Done()
 	return nil
 }
 
-// Set replaces the references of an owner; none forgets it.
-func (w *Watcher[K]) Set(owner K, refs ...Reference) {
+// Retry tries again to watch what could not be watched, because kinds came.
+func (w *Watcher[K]) Retry() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	before := w.owners[owner]
-	for _, ref := range refs {
-		if !slices.Contains(before, ref) {
-			w.add(owner, ref)
-		} else if watch := w.watches[ref]; watch.informer == nil {
-			w.run(ref, watch) // its kind may have come since
+	var idle []Reference
+	for ref, watch := range w.watches {
+		if watch.stop == nil {
+			idle = append(idle, ref)
 		}
 	}
-	for _, ref := range before {
+	w.mu.Unlock()
+	w.begin(idle)
+}
+
+// Set replaces the references of an owner; none forgets it.
+func (w *Watcher[K]) Set(owner K, refs ...Reference) {
+	w.begin(w.assign(owner, refs))
+}
+
+// assign returns the references that are to be watched from now on.
+func (w *Watcher[K]) assign(owner K, refs []Reference) (idle []Reference) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, ref := range refs {
+		watch := w.watches[ref]
+		if watch == nil {
+			watch = &watched[K]{owners: map[K]bool{}}
+			w.watches[ref] = watch
+		}
+		watch.owners[owner] = true
+		watch.saw(w.read[owner][ref])
+		if watch.stop == nil && !w.clock.Now().Before(watch.retry) {
+			idle = append(idle, ref)
+		}
+	}
+	delete(w.read, owner)
+	for _, ref := range w.owners[owner] {
 		if !slices.Contains(refs, ref) {
 			w.remove(owner, ref)
 		}
 	}
-	if len(refs) == 0 {
+	if w.owners[owner] = slices.Clone(refs); len(refs) == 0 {
 		delete(w.owners, owner)
-		return
 	}
-	w.owners[owner] = slices.Clone(refs)
-}
-
-// Version changes whenever the referenced object does. It is "" until the
-// object is known, and Absent while there is none.
-func (w *Watcher[K]) Version(ref Reference) string {
-	w.mu.Lock()
-	watch := w.watches[ref]
-	w.mu.Unlock()
-	if watch == nil || watch.informer == nil || !watch.informer.HasSynced() {
-		return ""
-	}
-	items := watch.informer.GetStore().List()
-	if ref.Name != "" {
-		if len(items) == 0 {
-			return Absent
-		}
-		return items[0].(metav1.Object).GetResourceVersion()
-	}
-	versions := make(map[string]string, len(items))
-	for _, item := range items {
-		obj := item.(metav1.Object)
-		versions[obj.GetNamespace()+"/"+obj.GetName()] = obj.GetResourceVersion()
-	}
-	return ListVersion(versions)
-}
-
-// Err is why the reference cannot be watched, or nil.
-func (w *Watcher[K]) Err(ref Reference) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if watch := w.watches[ref]; watch != nil {
-		return watch.err
-	}
-	return nil
-}
-
-func (w *Watcher[K]) add(owner K, ref Reference) {
-	watch := w.watches[ref]
-	if watch == nil {
-		watch = &watched[K]{owners: map[K]bool{}}
-		w.watches[ref] = watch
-		w.run(ref, watch)
-	}
-	watch.owners[owner] = true
+	return idle
 }
 
 func (w *Watcher[K]) remove(owner K, ref Reference) {
@@ -159,98 +146,76 @@ func (w *Watcher[K]) remove(owner K, ref Reference) {
 	}
 }
 
-// run starts the informer of a watch; w.mu is held.
-func (w *Watcher[K]) run(ref Reference, watch *watched[K]) {
-	if w.ctx == nil {
+// Version changes whenever the referenced object does. It is "" while the object
+// is not known, or known only as it was before somebody read it (see Read), and
+// Absent while there is none.
+func (w *Watcher[K]) Version(ref Reference) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	watch := w.watches[ref]
+	if watch == nil {
+		return ""
+	}
+	return watch.version(ref)
+}
+
+// Read takes note of what an owner read of a reference, beside the watches:
+// found, and before it the Version before. While the watch lags behind that,
+// Version answers "", so that a release is not taken for outdated by an object
+// that it was rendered with. The owner's next Set has to follow.
+func (w *Watcher[K]) Read(owner K, ref Reference, before string, found map[string]any) {
+	var s sighting
+	if len(found) > 0 {
+		s.revision, _, _ = unstructured.NestedString(found, "metadata", "resourceVersion")
+	} else if before != Absent {
+		s.gone = before
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if watch := w.watches[ref]; watch != nil {
+		watch.saw(s)
 		return
 	}
-	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
-	mapping, err := w.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if err != nil {
-		watch.err = err
+	if w.read[owner] == nil {
+		w.read[owner] = map[Reference]sighting{}
+	}
+	w.read[owner][ref] = s
+}
+
+// Err is why the reference cannot be watched, or nil.
+func (w *Watcher[K]) Err(ref Reference) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if watch := w.watches[ref]; watch != nil {
+		return watch.err
+	}
+	return nil
+}
+
+// begin starts watches. It may ask the API server for kinds, so the lock is not
+// held.
+func (w *Watcher[K]) begin(refs []Reference) {
+	w.mu.Lock()
+	started := w.ctx != nil
+	w.mu.Unlock()
+	if !started {
 		return
 	}
-	ctx, stop := context.WithCancel(w.ctx)
-	watch.err = nil
-	watch.informer, watch.stop = w.newInformer(ref, mapping.Resource, watch), stop
-	go watch.informer.RunWithContext(ctx)
-	go func() {
-		if cache.WaitForCacheSync(ctx.Done(), watch.informer.HasSynced) {
+	for _, ref := range refs {
+		gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+		mapping, err := w.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		w.mu.Lock()
+		watch := w.watches[ref]
+		if watch == nil || watch.stop != nil {
+			w.mu.Unlock()
+			continue
+		}
+		before := watch.version(ref)
+		w.run(ref, watch, mapping, err)
+		news := watch.version(ref) != before
+		w.mu.Unlock()
+		if news {
 			w.tell(watch)
 		}
-	}()
-}
-
-// newInformer watches what ref names, metadata only.
-func (w *Watcher[K]) newInformer(ref Reference, resource schema.GroupVersionResource, watch *watched[K]) cache.SharedIndexInformer {
-	objects := w.client.Resource(resource).Namespace(ref.Namespace)
-	only := func(o metav1.ListOptions) metav1.ListOptions {
-		if ref.Name != "" {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, ref.Name).String()
-		}
-		return o
 	}
-	source := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			list, err := objects.List(ctx, only(o))
-			w.noteAnswer(watch, err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
-			events, err := objects.Watch(ctx, only(o))
-			w.noteAnswer(watch, err)
-			return events, err
-		},
-	}
-	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(source, w.client),
-		&metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
-	_ = informer.SetTransform(slim)
-	changed := func(any) { w.tell(watch) }
-	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: changed, DeleteFunc: changed,
-		UpdateFunc: func(before, after any) {
-			if before.(metav1.Object).GetResourceVersion() != after.(metav1.Object).GetResourceVersion() {
-				w.tell(watch)
-			}
-		},
-	})
-	return informer
-}
-
-// noteAnswer keeps that the watch is forbidden until the API server allows it;
-// other errors pass, the informer tries again.
-func (w *Watcher[K]) noteAnswer(watch *watched[K], err error) {
-	if !apierrors.IsForbidden(err) && err != nil {
-		return
-	}
-	w.mu.Lock()
-	news := (err == nil) != (watch.err == nil)
-	watch.err = err
-	w.mu.Unlock()
-	if news {
-		w.tell(watch)
-	}
-}
-
-// tell notifies the owners, outside the lock.
-func (w *Watcher[K]) tell(watch *watched[K]) {
-	w.mu.Lock()
-	owners := make([]K, 0, len(watch.owners))
-	for owner := range watch.owners {
-		owners = append(owners, owner)
-	}
-	w.mu.Unlock()
-	for _, owner := range owners {
-		w.notify(owner)
-	}
-}
-
-// slim keeps of an object only what Version needs.
-func slim(obj any) (any, error) {
-	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-			Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion,
-		}}, nil
-	}
-	return obj, nil
 }
