@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -66,10 +67,14 @@ func refused(err error) bool {
 // follow looks at the object as it is, then watches it until done is satisfied
 // or fails, which finishes it, or the watch ends.
 func (c *Client) follow(ctx context.Context, entry releasev1alpha1.InventoryEntry, done func(watch.Event) (bool, error)) (finished bool, err error) {
-	mapping, err := c.kinds.existing(EntryGVK(entry))
-	if err != nil {
-		return false, err
-	}
+	err = c.kinds.ask(ctx, EntryGVK(entry), func(mapping *meta.RESTMapping) (err error) {
+		finished, err = c.followIn(ctx, mapping, entry, done)
+		return err
+	})
+	return finished, err
+}
+
+func (c *Client) followIn(ctx context.Context, mapping *meta.RESTMapping, entry releasev1alpha1.InventoryEntry, done func(watch.Event) (bool, error)) (finished bool, err error) {
 	asked := request{"watch", EntryKey(entry), mapping}
 	objects := c.whole.Resource(mapping.Resource).Namespace(namespaceOf(mapping, entry))
 	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, entry.Name).String()}

@@ -85,9 +85,13 @@ func NewCache(cfg *rest.Config, opts CacheOptions) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client to watch metadata: %w", err)
 	}
+	known, err := newDiscoverer(cfg, opts.HTTPClient)
+	if err != nil {
+		return nil, err
+	}
 	return &Cache{
 		opts: opts, selector: selector, whole: whole, metadata: partial,
-		kinds: newKinds(opts.Mapper, clock.RealClock{}), clock: clock.RealClock{},
+		kinds: newKinds(opts.Mapper, known.versions, clock.RealClock{}), clock: clock.RealClock{},
 		informers: map[schema.GroupKind]*informer{}, uses: map[ownerRef][]schema.GroupKind{},
 	}, nil
 }

@@ -66,7 +66,11 @@ func NewClient(cfg *rest.Config, httpClient *http.Client, mapper meta.RESTMapper
 	if err != nil {
 		return nil, fmt.Errorf("making a client for the API server: %w", err)
 	}
-	return &Client{rest: client, whole: whole, kinds: newKinds(mapper, clock.RealClock{})}, nil
+	known, err := newDiscoverer(cfg, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{rest: client, whole: whole, kinds: newKinds(mapper, known.versions, clock.RealClock{})}, nil
 }
 
 // unlimited copies cfg without the client-side rate limit.
@@ -141,22 +145,23 @@ func (c *Client) LastManager(ctx context.Context, entry releasev1alpha1.Inventor
 }
 
 // metadata returns nil when the object does not exist.
-func (c *Client) metadata(ctx context.Context, entry releasev1alpha1.InventoryEntry) (*metav1.PartialObjectMetadata, error) {
-	mapping, err := c.kinds.existing(EntryGVK(entry))
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	result := c.rest.Get().AbsPath(path(mapping, entry)...).SetHeader("Accept", metadataOnly).Do(ctx)
-	return c.read(result, request{"get", EntryKey(entry), mapping})
+func (c *Client) metadata(ctx context.Context, entry releasev1alpha1.InventoryEntry) (found *metav1.PartialObjectMetadata, err error) {
+	err = c.kinds.ask(ctx, EntryGVK(entry), func(mapping *meta.RESTMapping) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		result := c.rest.Get().AbsPath(path(mapping, entry)...).SetHeader("Accept", metadataOnly).Do(ctx)
+		found, err = c.read(result, request{"get", EntryKey(entry), mapping})
+		return err
+	})
+	return found, err
 }
 
 // Apply puts obj into the cluster with one server-side apply, whoever else
 // holds its fields. Items that others put in the place of its own into lists are
 // removed, which takes three more requests. obj is marked and, unless it is in the inventory, checked.
 // With a uid it applies only to the object of that uid and fails with a
-// *GoneError when that is gone. Fields the kind does not have are an error.
+// *GoneError when that is gone. Fields the kind does not have are an error, and
+// so is a version that is not served any more: its fields may be others.
 //
 // The entry it returns is complete and goes into the inventory.
 func (c *Client) Apply(ctx context.Context, obj *unstructured.Unstructured, uid types.UID) (releasev1alpha1.InventoryEntry, error) {
@@ -187,9 +192,6 @@ func (c *Client) Apply(ctx context.Context, obj *unstructured.Unstructured, uid 
 	if err != nil {
 		return entry, err
 	}
-	if applied == nil {
-		return entry, &NoKindError{GVK: obj.GroupVersionKind()}
-	}
 	entry.UID, entry.Object, entry.Managed = applied.UID, ObjectDigest(obj), ManagedDigest(applied.ManagedFields)
 	if c.cache != nil {
 		c.cache.applied(entry, applied)
@@ -204,7 +206,14 @@ func (c *Client) put(ctx context.Context, asked request, target []string, body [
 	result := c.rest.Patch(types.ApplyPatchType).AbsPath(target...).
 		Param("fieldManager", FieldManager).Param("force", "true").Param("fieldValidation", metav1.FieldValidationStrict).
 		SetHeader("Accept", metadataOnly).Body(body).Do(ctx)
-	return c.read(result, asked)
+	applied, err := c.read(result, asked)
+	var missing *NoKindError
+	if errors.As(err, &missing) {
+		if missing, err = c.kinds.unserved(ctx, missing.GVK); err == nil {
+			err = missing
+		}
+	}
+	return applied, err
 }
 
 // withUID returns the content of obj with metadata.uid, which the server takes
@@ -248,10 +257,6 @@ func (c *Client) Delete(ctx context.Context, entry releasev1alpha1.InventoryEntr
 }
 
 func (c *Client) delete(ctx context.Context, entry releasev1alpha1.InventoryEntry, uid types.UID) (gone bool, err error) {
-	mapping, err := c.kinds.existing(EntryGVK(entry))
-	if err != nil {
-		return false, err
-	}
 	background := metav1.DeletePropagationBackground
 	body, err := json.Marshal(&metav1.DeleteOptions{
 		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
@@ -260,11 +265,15 @@ func (c *Client) delete(ctx context.Context, entry releasev1alpha1.InventoryEntr
 	if err != nil {
 		return false, fmt.Errorf("encoding the deletion of %s: %w", EntryKey(entry), err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	result := c.rest.Delete().AbsPath(path(mapping, entry)...).
-		SetHeader("Accept", metadataOnly).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx)
-	left, err := c.read(result, request{"delete", EntryKey(entry), mapping})
+	var left *metav1.PartialObjectMetadata
+	err = c.kinds.ask(ctx, EntryGVK(entry), func(mapping *meta.RESTMapping) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		result := c.rest.Delete().AbsPath(path(mapping, entry)...).
+			SetHeader("Accept", metadataOnly).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx)
+		left, err = c.read(result, request{"delete", EntryKey(entry), mapping})
+		return err
+	})
 	if err != nil {
 		return false, err
 	}

@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 )
@@ -18,7 +21,9 @@ import (
 // informer watches one kind, with a reflector and a store for each namespace
 // that is watched ("" for all of them, and for cluster-scoped kinds).
 type informer struct {
-	mapping *meta.RESTMapping
+	// mapping is the resource that is watched; it changes when the server ceases
+	// to have its version.
+	mapping atomic.Pointer[meta.RESTMapping]
 	stores  map[string]*store
 	cancel  context.CancelFunc
 	// users are the owners whose releases have the kind; without any the
@@ -78,19 +83,36 @@ const (
 
 // reflect keeps a store current until the context ends.
 func (c *Cache) reflect(ctx context.Context, i *informer, namespace string, s *store) {
-	reflector := toolscache.NewReflectorWithOptions(c.listWatch(i.mapping, namespace, func() { s.current(&s.watching) }), nil, s, toolscache.ReflectorOptions{
-		Name: "dependents", TypeDescription: i.mapping.Resource.String(),
+	first := i.mapping.Load()
+	reflector := toolscache.NewReflectorWithOptions(c.listWatch(i, namespace, func() { s.current(&s.watching) }), nil, s, toolscache.ReflectorOptions{
+		Name: "dependents", TypeDescription: first.Resource.String(),
 	})
 	retry := wait.Backoff{Duration: retryFirst, Cap: retryMost, Steps: retrySteps, Factor: 2, Jitter: 0.5}
-	asked := request{"list", Key{GroupKind: i.mapping.GroupVersionKind.GroupKind(), Namespace: namespace, Name: "objects"}, i.mapping}
+	key := Key{GroupKind: first.GroupVersionKind.GroupKind(), Namespace: namespace, Name: "objects"}
 	attempt := func(ctx context.Context) (bool, error) {
+		mapping := i.mapping.Load()
 		if err := reflector.ListAndWatchWithContext(ctx); err != nil && ctx.Err() == nil {
-			c.failed(i, s, asked.explain(err))
+			err = request{"list", key, mapping}.explain(err)
+			c.switchVersion(ctx, i, mapping, err)
+			c.failed(i, s, err)
 		}
 		return false, nil
 	}
 	// Until only ends with the context.
 	_ = retry.DelayWithReset(clock.RealClock{}, retryResetAfter).Until(ctx, true, true, attempt)
+}
+
+// switchVersion makes the informer go on in another version of its kind when
+// the server answered that it does not have the one it asked for. A kind that is
+// gone altogether may come back, and is asked for again as it was.
+func (c *Cache) switchVersion(ctx context.Context, i *informer, asked *meta.RESTMapping, err error) {
+	var missing *NoKindError
+	if !errors.As(err, &missing) {
+		return
+	}
+	if other, err := c.kinds.instead(ctx, asked.GroupVersionKind); err == nil {
+		i.mapping.CompareAndSwap(asked, other)
+	}
 }
 
 // failed tells the owners when a kind that was watched may not be any more.
@@ -103,7 +125,7 @@ func (c *Cache) failed(i *informer, s *store, err error) {
 	if !s.failed(err) {
 		return
 	}
-	c.opts.Log.Info("Cannot watch objects; trying again", "resource", i.mapping.Resource.String(), "error", err.Error())
+	c.opts.Log.Info("Cannot watch objects; trying again", "resource", i.mapping.Load().Resource.String(), "error", err.Error())
 	if synced && forbidden != nil {
 		c.refresh(i)
 	}
@@ -111,20 +133,30 @@ func (c *Cache) failed(i *informer, s *store, err error) {
 
 // listWatch lists and watches a kind in a namespace; watching is called for each
 // watch that the server accepts.
-func (c *Cache) listWatch(mapping *meta.RESTMapping, namespace string, watching func()) *toolscache.ListWatch {
+func (c *Cache) listWatch(i *informer, namespace string, watching func()) *toolscache.ListWatch {
 	selected := func(options *metav1.ListOptions) { options.LabelSelector = c.selector }
-	if hasHealth(mapping.GroupVersionKind.GroupKind()) {
-		objects := c.whole.Resource(mapping.Resource).Namespace(namespace)
+	if hasHealth(i.mapping.Load().GroupVersionKind.GroupKind()) {
+		objects := func() dynamic.ResourceInterface {
+			return c.whole.Resource(i.mapping.Load().Resource).Namespace(namespace)
+		}
 		return newListWatch(selected, watching,
 			func(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-				return objects.List(ctx, options)
-			}, objects.Watch)
+				return objects().List(ctx, options)
+			},
+			func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				return objects().Watch(ctx, options)
+			})
 	}
-	objects := c.metadata.Resource(mapping.Resource).Namespace(namespace)
+	objects := func() metadata.ResourceInterface {
+		return c.metadata.Resource(i.mapping.Load().Resource).Namespace(namespace)
+	}
 	return newListWatch(selected, watching,
 		func(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
-			return objects.List(ctx, options)
-		}, objects.Watch)
+			return objects().List(ctx, options)
+		},
+		func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return objects().Watch(ctx, options)
+		})
 }
 
 func newListWatch[L runtime.Object](

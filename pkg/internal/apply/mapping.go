@@ -1,8 +1,10 @@
 package apply
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,10 +21,14 @@ import (
 const missingFor = 500 * time.Millisecond
 
 // kinds maps kinds to resources with the process-wide mapper and remembers for
-// a moment which it did not find.
+// a moment which it did not find. A mapper never forgets a version that it once
+// saw, so what the server answers has the last word.
 type kinds struct {
 	mapper meta.RESTMapper
-	clock  clock.PassiveClock
+	// versions asks the API server in which versions it has a kind, the preferred
+	// one first.
+	versions func(context.Context, schema.GroupKind) ([]string, error)
+	clock    clock.PassiveClock
 
 	mu      sync.Mutex
 	missing map[schema.GroupVersionKind]absence
@@ -33,35 +39,41 @@ type absence struct {
 	err   *NoKindError
 }
 
-func newKinds(mapper meta.RESTMapper, clock clock.PassiveClock) *kinds {
-	return &kinds{mapper: mapper, clock: clock, missing: map[schema.GroupVersionKind]absence{}}
+func newKinds(mapper meta.RESTMapper, versions func(context.Context, schema.GroupKind) ([]string, error), clock clock.PassiveClock) *kinds {
+	return &kinds{mapper: mapper, versions: versions, clock: clock, missing: map[schema.GroupVersionKind]absence{}}
 }
 
 // mapping returns a *NoKindError when the cluster does not have the kind in
 // that version, after asking it once more.
 func (k *kinds) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	k.mu.Lock()
-	known, ok := k.missing[gvk]
-	k.mu.Unlock()
-	if ok && k.clock.Now().Before(known.until) {
-		return nil, known.err
+	if known := k.known(gvk); known != nil {
+		return nil, known
 	}
 	mapping, err := k.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if reset, can := k.mapper.(meta.ResettableRESTMapper); can && noMatch(err) {
-		reset.Reset()
-		mapping, err = k.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	}
 	if err == nil {
 		return mapping, nil
 	}
 	if !noMatch(err) {
 		return nil, fmt.Errorf("asking the API server for kind %s in %s: %w", gvk.Kind, gvk.GroupVersion(), err)
 	}
-	missing := &NoKindError{GVK: gvk, Served: k.served(gvk.GroupKind())}
+	return nil, k.remember(&NoKindError{GVK: gvk, Served: k.served(gvk.GroupKind())})
+}
+
+// known returns what is remembered of a kind that was missing a moment ago.
+func (k *kinds) known(gvk schema.GroupVersionKind) *NoKindError {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.missing[gvk] = absence{until: k.clock.Now().Add(missingFor), err: missing}
-	return nil, missing
+	if absent, ok := k.missing[gvk]; ok && k.clock.Now().Before(absent.until) {
+		return absent.err
+	}
+	return nil
+}
+
+func (k *kinds) remember(missing *NoKindError) *NoKindError {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.missing[missing.GVK] = absence{until: k.clock.Now().Add(missingFor), err: missing}
+	return missing
 }
 
 // existing is mapping for an object that is in the cluster already: the version
@@ -76,6 +88,55 @@ func (k *kinds) existing(gvk schema.GroupVersionKind) (*meta.RESTMapping, error)
 	return mapping, err
 }
 
+// ask calls f with the resource of an object that is in the cluster already.
+// When the server turns out not to have that version any more, it calls f once
+// more with one that it has.
+func (k *kinds) ask(ctx context.Context, gvk schema.GroupVersionKind, f func(*meta.RESTMapping) error) error {
+	mapping, err := k.existing(gvk)
+	if err != nil {
+		return err
+	}
+	err = f(mapping)
+	var missing *NoKindError
+	if !errors.As(err, &missing) {
+		return err
+	}
+	if mapping, err = k.instead(ctx, mapping.GroupVersionKind); err != nil {
+		return err
+	}
+	return f(mapping)
+}
+
+// instead returns the resource of a kind in another version than the one that
+// the server just answered not to have, or a *NoKindError.
+func (k *kinds) instead(ctx context.Context, gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	missing, err := k.unserved(ctx, gvk)
+	if err != nil {
+		return nil, err
+	}
+	if len(missing.Served) == 0 {
+		return nil, missing
+	}
+	gvk.Version = missing.Served[0]
+	return k.mapping(gvk)
+}
+
+// unserved asks in which other versions the server has a kind of which it just
+// answered not to have this one.
+func (k *kinds) unserved(ctx context.Context, gvk schema.GroupVersionKind) (*NoKindError, error) {
+	if known := k.known(gvk); known != nil {
+		return known, nil
+	}
+	versions, err := k.versions(ctx, gvk.GroupKind())
+	if err != nil {
+		return nil, fmt.Errorf("asking the API server for the versions of kind %s in %s: %w", gvk.Kind, gvk.Group, err)
+	}
+	// Discovery may lag behind what is served.
+	versions = slices.DeleteFunc(versions, func(version string) bool { return version == gvk.Version })
+	return k.remember(&NoKindError{GVK: gvk, Served: versions}), nil
+}
+
+// served is what the mapper knows, which may be of before.
 func (k *kinds) served(gk schema.GroupKind) []string {
 	mappings, err := k.mapper.RESTMappings(gk)
 	if err != nil {

@@ -253,7 +253,7 @@ func (m *askedMapper) RESTMappings(gk schema.GroupKind, _ ...string) ([]*meta.RE
 func TestAMissingKindIsNotAskedForAgainAtOnce(t *testing.T) {
 	now := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	mapper := &askedMapper{}
-	known := newKinds(mapper, now)
+	known := newKinds(mapper, nil, now)
 	for range 10 {
 		if _, err := known.mapping(libertyApp); err == nil {
 			t.Fatal("a kind that is missing was found")

@@ -111,7 +111,8 @@ func (c *Cache) drop(gk schema.GroupKind, owner ownerRef) {
 }
 
 func (c *Cache) newInformer(mapping *meta.RESTMapping) *informer {
-	i := &informer{mapping: mapping, stores: map[string]*store{}, users: map[ownerRef]struct{}{}}
+	i := &informer{stores: map[string]*store{}, users: map[ownerRef]struct{}{}}
+	i.mapping.Store(mapping)
 	namespaces := c.opts.Namespaces
 	if len(namespaces) == 0 || mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		namespaces = []string{metav1.NamespaceAll}
