@@ -167,17 +167,15 @@ func (c *Cache) refresh(i *informer) {
 // Get returns what is known of an object and whether it exists; when neither
 // is known, Observed.Unknown is set.
 func (c *Cache) Get(entry releasev1alpha1.InventoryEntry) (Observed, bool) {
-	s := c.store(entry)
-	if s == nil {
+	i := c.informer(EntryKey(entry).GroupKind)
+	if i == nil {
 		return Observed{Unknown: true}, false
 	}
+	s := i.store(entry.Namespace)
+	if s == nil {
+		return Observed{Unknown: true, Unwatched: true}, false
+	}
 	return s.get(types.NamespacedName{Namespace: entry.Namespace, Name: entry.Name})
-}
-
-// Synced says whether a kind is watched and was listed.
-func (c *Cache) Synced(gvk schema.GroupVersionKind) bool {
-	i := c.informer(gvk.GroupKind())
-	return i != nil && i.synced()
 }
 
 func (c *Cache) informer(gk schema.GroupKind) *informer {
@@ -187,7 +185,7 @@ func (c *Cache) informer(gk schema.GroupKind) *informer {
 }
 
 func (c *Cache) store(entry releasev1alpha1.InventoryEntry) *store {
-	i := c.informer(schema.GroupKind{Group: entry.Group, Kind: entry.Kind})
+	i := c.informer(EntryKey(entry).GroupKind)
 	if i == nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"github.com/jkwong888/go-helm-operator/pkg/internal/apply"
 	"github.com/jkwong888/go-helm-operator/test/cluster/clustertest"
@@ -94,7 +95,7 @@ func TestNamespaces(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, options{namespaces: test.namespaces})
-			kinds := []schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}}
+			kinds := []schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "PersistentVolumeClaim"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}}
 			b.use(kinds...)
 			for _, namespace := range []string{b.namespace, other, third} {
 				obj := b.wanted("{apiVersion: v1, kind: ConfigMap, metadata: {name: " + b.namespace + ", namespace: " + namespace + "}, data: {a: b}}")
@@ -105,6 +106,12 @@ func TestNamespaces(t *testing.T) {
 				} else if seen {
 					b.patch(obj, `{"data":{"a":"x"}}`)
 					b.awaitDrift(entry, apply.DriftModified)
+				}
+				// A claim that does not exist is waited for, but not where it never would be seen.
+				seen := slices.Contains(test.seen(b.namespace), namespace)
+				claim := entryType{Version: "v1", Kind: "PersistentVolumeClaim", Namespace: namespace, Name: "app"}
+				if health := b.cache.Health([]entryType{claim}); health.Ready == seen || observed.Unwatched == seen {
+					t.Errorf("in %s: health %+v, observed %+v; want seen %v", namespace, health, observed, seen)
 				}
 				if drift, is := apply.Drifted(entry, observed, exists); is {
 					t.Errorf("drift %q in %s right after applying", drift, namespace)
@@ -119,6 +126,33 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
+// The rights that are missing in one namespace are the trouble of its releases
+// alone.
+func TestANamespaceThatMayNotBeWatchedConcernsItsReleasesAlone(t *testing.T) {
+	other := clustertest.Namespace(t)
+	cfg := rest.CopyConfig(clustertest.Config(t))
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: "operator-of-" + other, Groups: []string{"system:authenticated"}}
+	b := newBench(t, options{config: cfg, namespaces: func(own string) []string { return []string{own, other} }})
+	for _, manifest := range []string{
+		"{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: watch, namespace: NAMESPACE}, rules: [{apiGroups: [''], resources: [configmaps], verbs: [list, watch]}]}",
+		"{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: watch, namespace: NAMESPACE}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: watch}, subjects: [{kind: User, name: " + cfg.Impersonate.UserName + "}]}",
+	} {
+		obj := b.parse(manifest)
+		must(b.resource(obj).Create(t.Context(), obj, metav1.CreateOptions{}))(t)
+	}
+	kinds := []schema.GroupVersionKind{{Version: "v1", Kind: "ConfigMap"}}
+	await(t, "the right to watch the own namespace", func() error { return b.cache.Use(t.Context(), b.owner, kinds) })
+	neighbour := b.owner
+	neighbour.Namespace, neighbour.ReleaseNamespace = other, other
+	var forbidden *apply.ForbiddenError
+	if err := b.cache.Use(t.Context(), neighbour, kinds); !errors.As(err, &forbidden) || forbidden.Namespace != other {
+		t.Errorf("error %v, want that watching %s is forbidden", err, other)
+	}
+	if err := b.cache.Use(t.Context(), b.owner, kinds); err != nil || !b.watched(kinds[0]) {
+		t.Errorf("error %v, watched %v; want the own namespace watched all the same", err, b.watched(kinds[0]))
+	}
+}
+
 func TestKindsAreWatchedWhileAReleaseHasThem(t *testing.T) {
 	b := newBench(t, options{})
 	first, second := b.owner, b.app("trees")
@@ -130,7 +164,7 @@ func TestKindsAreWatchedWhileAReleaseHasThem(t *testing.T) {
 			}
 		})
 	}
-	if requests := use(first, configMap, secret, configMap); len(requests) != 2 || !b.cache.Synced(configMap) || !b.cache.Synced(secret) {
+	if requests := use(first, configMap, secret, configMap); len(requests) != 2 || !b.watched(configMap) || !b.watched(secret) {
 		t.Errorf("starting took %v, want a watch for each of two kinds", requests)
 	}
 	for _, again := range []apply.Owner{first, second} {
@@ -139,20 +173,20 @@ func TestKindsAreWatchedWhileAReleaseHasThem(t *testing.T) {
 		}
 	}
 	use(first, configMap)
-	if !b.cache.Synced(secret) {
+	if !b.watched(secret) {
 		t.Error("a kind that the other release has is not watched any more")
 	}
 	use(second, configMap)
-	if b.cache.Synced(secret) {
+	if b.watched(secret) {
 		t.Error("a kind that no release has is still watched")
 	}
 	b.cache.Release(first)
 	b.cache.Release(second)
 	b.cache.Release(second)
-	if b.cache.Synced(configMap) {
+	if b.watched(configMap) {
 		t.Error("a kind of no release is still watched")
 	}
-	if requests := use(first, secret); len(requests) != 1 || !b.cache.Synced(secret) {
+	if requests := use(first, secret); len(requests) != 1 || !b.watched(secret) {
 		t.Errorf("coming back to a kind took %v", requests)
 	}
 }

@@ -159,6 +159,12 @@ func (b *bench) use(gvks ...schema.GroupVersionKind) {
 	}
 }
 
+// watched says whether a kind is watched in the bench's namespace and was listed.
+func (b *bench) watched(gvk schema.GroupVersionKind) bool {
+	observed, _ := b.cache.Get(entryType{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: b.namespace, Name: "any"})
+	return !observed.Unknown
+}
+
 // resource is the object as somebody else reaches it.
 func (b *bench) resource(obj *unstructured.Unstructured) dynamic.ResourceInterface {
 	b.Helper()

@@ -15,6 +15,9 @@ type Observed struct {
 	// exists nor that it does not: its kind is not watched, not yet listed, or
 	// may not be.
 	Unknown bool
+	// Unwatched says, with Unknown, that the operator does not watch the object's
+	// namespace, so that nothing will be known of it.
+	Unwatched bool
 	// Deleted says of an object that does not exist that the watch saw it go
 	// (or lose its label) in the last 5 s, and that it was not the operator who
 	// deleted it.

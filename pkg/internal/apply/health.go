@@ -22,7 +22,8 @@ type Health struct {
 
 // Health tells the health of the objects of an inventory. Objects of kinds
 // without health count as healthy, whether they exist or not: what is missing
-// is drift.
+// is drift. So do objects in namespaces that the operator does not watch, of
+// which it will never know: to wait for them would be to wait for ever.
 func (c *Cache) Health(entries []releasev1alpha1.InventoryEntry) Health {
 	var health Health
 	for _, entry := range entries {
@@ -32,6 +33,7 @@ func (c *Cache) Health(entries []releasev1alpha1.InventoryEntry) Health {
 		observed, exists := c.Get(entry)
 		name := entry.Kind + "/" + entry.Name + ": "
 		switch {
+		case observed.Unwatched:
 		case observed.Unknown:
 			health.Waiting = append(health.Waiting, name+"not observed yet")
 		case !exists:

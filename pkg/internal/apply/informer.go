@@ -40,37 +40,32 @@ func (i *informer) store(namespace string) *store {
 	return i.stores[namespace]
 }
 
-func (i *informer) synced() bool {
-	for _, s := range i.stores {
-		if synced, _ := s.state(); !synced {
-			return false
-		}
-	}
-	return true
-}
-
 // syncWait bounds how long a pass waits for the first list of a kind. The owner
 // is enqueued when it comes later.
 const syncWait = 10 * time.Second
 
 // wait waits for the first list. It returns a *ForbiddenError when the operator
-// may not list or watch the kind; other failures are being retried.
-func (i *informer) wait(ctx context.Context) error {
+// may not list or watch the kind where the owner's objects are; other failures
+// are being retried.
+func (i *informer) wait(ctx context.Context, owner Owner) error {
 	ctx, cancel := context.WithTimeout(ctx, syncWait)
 	defer cancel()
-	for _, s := range i.stores {
+	for namespace, s := range i.stores {
 		select {
 		case <-s.first:
 		case <-ctx.Done():
-			return nil
 		}
-		_, err := s.state()
 		var forbidden *ForbiddenError
-		if errors.As(err, &forbidden) {
+		if errors.As(s.failure(), &forbidden) && owner.in(namespace) {
 			return forbidden
 		}
 	}
 	return nil
+}
+
+// in says whether the owner's objects may be in a namespace that is watched.
+func (o Owner) in(namespace string) bool {
+	return namespace == metav1.NamespaceAll || namespace == o.Namespace || namespace == o.ReleaseNamespace
 }
 
 // How long to wait between attempts to list and watch a kind that fails.
@@ -121,8 +116,8 @@ func (c *Cache) failed(i *informer, s *store, err error) {
 	if errors.As(err, &forbidden) {
 		forbidden.Name = ""
 	}
-	synced, _ := s.state()
-	if !s.failed(err) {
+	changed, synced := s.failed(err)
+	if !changed {
 		return
 	}
 	c.opts.Log.Info("Cannot watch objects; trying again", "resource", i.mapping.Load().Resource.String(), "error", err.Error())

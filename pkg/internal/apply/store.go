@@ -217,21 +217,21 @@ func (s *store) current(part *bool) {
 func (s *store) Resync() error { return nil }
 
 // failed notes that the kind could not be listed or watched, and says whether
-// that is new.
-func (s *store) failed(err error) (changed bool) {
+// that is new and whether the store was filled before.
+func (s *store) failed(err error) (changed, synced bool) {
 	s.mu.Lock()
-	changed = s.err == nil
+	changed, synced = s.err == nil, s.synced
 	s.err, s.watching = err, false
 	s.mu.Unlock()
 	s.firstOnce.Do(func() { close(s.first) })
-	return changed
+	return changed, synced
 }
 
-// state says whether the store is filled, and the last failure since.
-func (s *store) state() (synced bool, err error) {
+// failure is the last one since the store was current.
+func (s *store) failure() error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.synced, s.err
+	return s.err
 }
 
 func (s *store) get(name types.NamespacedName) (Observed, bool) {

@@ -17,16 +17,17 @@ import (
 // first object of a kind is applied, so that the cache sees it.
 //
 // It returns a *ForbiddenError for kinds that the operator may not list or watch
-// and a *NoKindError for kinds that the cluster does not have; the other kinds
-// are watched all the same. The owner is enqueued when a kind can be watched at
-// last.
+// where the owner's release is: in its namespaces, or in the whole cluster. The
+// other kinds are watched all the same, and the owner is enqueued when a kind can
+// be watched at last. A kind that the cluster does not have cannot be watched,
+// which is no error: its objects stay Unknown, and the next Use looks again.
 func (c *Cache) Use(ctx context.Context, owner Owner, gvks []schema.GroupVersionKind) error {
-	mappings, missing := c.unwatched(gvks)
+	mappings, unmapped := c.unwatched(gvks)
 	used, started := c.reassign(owner.ref(), gvks, mappings)
-	errs := []error{missing}
+	errs := []error{unmapped}
 	for _, i := range used {
 		if started {
-			errs = append(errs, i.wait(ctx))
+			errs = append(errs, i.wait(ctx, owner))
 		}
 	}
 	return errors.Join(errs...)
@@ -37,8 +38,8 @@ func (c *Cache) Release(owner Owner) {
 	c.reassign(owner.ref(), nil, nil)
 }
 
-// unwatched maps the kinds that have no informer yet; outside of the lock,
-// because it may ask the API server.
+// unwatched maps the kinds that have no informer yet and that the cluster has;
+// outside of the lock, because it may ask the API server.
 func (c *Cache) unwatched(gvks []schema.GroupVersionKind) (map[schema.GroupKind]*meta.RESTMapping, error) {
 	var errs []error
 	var mappings map[schema.GroupKind]*meta.RESTMapping
@@ -47,6 +48,10 @@ func (c *Cache) unwatched(gvks []schema.GroupVersionKind) (map[schema.GroupKind]
 			continue
 		}
 		mapping, err := c.kinds.existing(gvk)
+		var missing *NoKindError
+		if errors.As(err, &missing) {
+			continue
+		}
 		if err != nil {
 			errs = append(errs, err)
 			continue
