@@ -268,6 +268,26 @@ func (b *bench) awaitHealth(want apply.Health, entries ...entryType) {
 	})
 }
 
+func TestAJobThatTheClusterRemovesIsNoDrift(t *testing.T) {
+	b := newBench(t, options{})
+	obj, entry := b.install(`{apiVersion: batch/v1, kind: Job, metadata: {name: app}, spec: {ttlSecondsAfterFinished: 1, template: {spec: {restartPolicy: Never, containers: [{name: app, image: "example.com/app:1"}]}}}}`)
+	if !apply.Expires(obj) {
+		t.Error("the Job is not one that expires")
+	}
+	b.awaitHealthy(entry)
+	await(t, "the Job to be removed", func() error {
+		observed, exists := b.cache.Get(entry)
+		if exists {
+			return fmt.Errorf("observed %+v", observed)
+		}
+		if drift, is := b.owner.Drifted(entry, observed, exists); is || !observed.Completed {
+			t.Errorf("drift %q, observed %+v; want it completed", drift, observed)
+		}
+		return nil
+	})
+	b.awaitHealthy(entry)
+}
+
 func TestHealthFollows(t *testing.T) {
 	b := newBench(t, options{})
 	obj, entry := b.install("{apiVersion: example.com/v1, kind: Gadget, metadata: {name: app}, spec: {size: 1}}")

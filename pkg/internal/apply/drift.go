@@ -22,6 +22,10 @@ type Observed struct {
 	// (or lose its label) in the last 5 s, and that it was not the operator who
 	// deleted it.
 	Deleted bool
+	// Completed says of a Job with a TTL (see Expires) that it ran to its end,
+	// complete or failed. It stays so, with Status and Message, when the Job is
+	// gone; but only a cache that saw it complete knows.
+	Completed bool
 	// UID of the object.
 	UID types.UID
 	// Managed is the ManagedDigest of the object.
@@ -73,7 +77,8 @@ func (o Owner) Drifted(entry releasev1alpha1.InventoryEntry, observed Observed, 
 
 // Drifted compares an object with its record, whoever holds it. exists says
 // whether the object is in the cluster; observed is ignored when it is not, but
-// for Unknown.
+// for Unknown and Completed: a Job that ran and was removed as it asked to be is
+// not drift.
 //
 // An object with another uid and the recorded fields is not drift, but its uid
 // has to be recorded: it was applied once more, by us without a record of it or
@@ -85,6 +90,9 @@ func Drifted(entry releasev1alpha1.InventoryEntry, observed Observed, exists boo
 	case observed.Unknown:
 		return "", false
 	case !exists:
+		if observed.Completed {
+			return "", false
+		}
 		return DriftDeleted, true
 	case observed.Deleting || observed.Managed == entry.Managed:
 		return "", false

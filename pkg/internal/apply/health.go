@@ -23,7 +23,8 @@ type Health struct {
 // Health tells the health of the objects of an inventory. Objects of kinds
 // without health count as healthy, whether they exist or not: what is missing
 // is drift. So do objects in namespaces that the operator does not watch, of
-// which it will never know: to wait for them would be to wait for ever.
+// which it will never know: to wait for them would be to wait for ever. A Job
+// that ran and was removed as it asked to be has the health it ended with.
 func (c *Cache) Health(entries []releasev1alpha1.InventoryEntry) Health {
 	var health Health
 	for _, entry := range entries {
@@ -36,9 +37,9 @@ func (c *Cache) Health(entries []releasev1alpha1.InventoryEntry) Health {
 		case observed.Unwatched:
 		case observed.Unknown:
 			health.Waiting = append(health.Waiting, name+"not observed yet")
-		case !exists:
+		case !exists && !observed.Completed:
 			health.Waiting = append(health.Waiting, name+"does not exist")
-		case observed.Deleting:
+		case observed.Deleting && !observed.Completed:
 			health.Waiting = append(health.Waiting, name+"is being deleted")
 		case observed.Status == status.FailedStatus:
 			health.Failed = append(health.Failed, name+observed.Message)

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"fmt"
+	"maps"
 	"unique"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -105,6 +106,10 @@ func observeWhole(u *unstructured.Unstructured) Observed {
 	out := Observed{
 		UID: u.GetUID(), Generation: u.GetGeneration(), Deleting: u.GetDeletionTimestamp() != nil,
 		Managed: unstructuredManagedDigest(u), Status: status.CurrentStatus,
+		Completed: Expires(u) && finished(u),
+	}
+	if out.Completed && out.Deleting {
+		u = undeleted(u) // it is how it ended that counts
 	}
 	// A status that kstatus cannot read (a CRD may call anything "conditions")
 	// says nothing of health.
@@ -113,6 +118,17 @@ func observeWhole(u *unstructured.Unstructured) Observed {
 	}
 	out.Replicas, out.ReadyReplicas = replicas(u)
 	return out
+}
+
+// undeleted returns an object as if nobody had deleted it, for reading only.
+func undeleted(u *unstructured.Unstructured) *unstructured.Unstructured {
+	content := maps.Clone(u.Object)
+	if metadata, ok := content["metadata"].(map[string]any); ok {
+		metadata = maps.Clone(metadata)
+		delete(metadata, "deletionTimestamp")
+		content["metadata"] = metadata
+	}
+	return &unstructured.Unstructured{Object: content}
 }
 
 func replicas(u *unstructured.Unstructured) (all, ready int64) {

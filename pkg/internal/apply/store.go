@@ -6,6 +6,7 @@ import (
 	"time"
 	"unique"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,6 +46,10 @@ type store struct {
 type removal struct {
 	owner unique.Handle[ownerRef]
 	at    time.Time
+	// completed, with how it ended, is not forgotten with time.
+	completed bool
+	status    status.Status
+	message   string
 }
 
 const (
@@ -151,11 +156,18 @@ func (s *store) removeLocked(name types.NamespacedName, old object) {
 	}
 	now := s.clock.Now()
 	if len(s.gone) >= goneMost {
-		maps.DeleteFunc(s.gone, func(_ types.NamespacedName, r removal) bool { return !r.recent(now) })
+		maps.DeleteFunc(s.gone, func(_ types.NamespacedName, r removal) bool { return !r.completed && !r.recent(now) })
 	}
 	if len(s.gone) < goneMost {
-		s.gone[name] = removal{owner: old.owner, at: now}
+		s.gone[name] = old.removed(now)
 	}
+}
+
+func (o *object) removed(now time.Time) removal {
+	if !o.Completed {
+		return removal{owner: o.owner, at: now}
+	}
+	return removal{owner: o.owner, at: now, completed: true, status: o.Status, message: o.Message}
 }
 
 func (r removal) recent(now time.Time) bool { return now.Sub(r.at) < goneFor }
@@ -241,7 +253,10 @@ func (s *store) get(name types.NamespacedName) (Observed, bool) {
 		return obj.Observed, true
 	}
 	removed, seen := s.gone[name]
-	return Observed{Unknown: !s.synced, Deleted: seen && removed.recent(s.clock.Now())}, false
+	return Observed{
+		Unknown: !s.synced, Deleted: seen && removed.recent(s.clock.Now()),
+		Completed: removed.completed, Status: removed.status, Message: removed.message,
+	}, false
 }
 
 // wrote takes over what the client applied, without a pass: its writer knows.
@@ -254,6 +269,7 @@ func (s *store) wrote(it *item) {
 	}
 	if had {
 		it.Replicas, it.ReadyReplicas = old.Replicas, old.ReadyReplicas
+		it.Completed = old.Completed && old.UID == it.UID
 	}
 	s.objects[it.name] = it.object
 	delete(s.gone, it.name)

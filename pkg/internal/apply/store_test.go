@@ -7,11 +7,14 @@ import (
 	"time"
 	"unique"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 )
 
 // The store is told things by the watch, by lists and by the client, in any
@@ -89,6 +92,49 @@ func TestStoreOrder(t *testing.T) {
 			}
 			if enqueued != test.enqueued || refreshed != test.refresh {
 				t.Errorf("owners told %d times and all %d times, want %d and %d", enqueued, refreshed, test.enqueued, test.refresh)
+			}
+		})
+	}
+}
+
+// A Job that ran and that the cluster removed is neither drift nor missing, however
+// long ago that was.
+func TestWhatIsLeftOfAJob(t *testing.T) {
+	const job = "{apiVersion: batch/v1, kind: Job, metadata: {name: app, namespace: shop, resourceVersion: '5'}, spec: %s, status: {startTime: '2026-01-01T00:00:00Z', conditions: [{type: %s, status: '%s'}]}}"
+	tests := map[string]struct {
+		spec, condition, is string
+		drift               Drift
+		want                Health
+	}{
+		"complete, with a TTL":      {"{ttlSecondsAfterFinished: 0}", "Complete", "True", "", Health{Ready: true}},
+		"failed, with a TTL":        {"{ttlSecondsAfterFinished: 60}", "Failed", "True", "", Health{Failed: []string{"Job/app: Job Failed. failed: 0/1"}}},
+		"complete, without a TTL":   {"{}", "Complete", "True", DriftDeleted, Health{Waiting: []string{"Job/app: does not exist"}}},
+		"not complete":              {"{ttlSecondsAfterFinished: 60}", "Complete", "False", DriftDeleted, Health{Waiting: []string{"Job/app: does not exist"}}},
+		"suspended":                 {"{ttlSecondsAfterFinished: 60, suspend: true}", "Suspended", "True", DriftDeleted, Health{Waiting: []string{"Job/app: does not exist"}}},
+		"complete, with a null TTL": {"{ttlSecondsAfterFinished: null}", "Complete", "True", DriftDeleted, Health{Waiting: []string{"Job/app: does not exist"}}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			now := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+			s := newStore(true, func(ownerRef) {}, func() {}, now)
+			obj := parse(t, fmt.Sprintf(job, test.spec, test.condition, test.is))
+			must(t, s.Replace([]any{obj}, "4"))
+			obj = obj.DeepCopy()
+			obj.SetResourceVersion("5")
+			obj.SetDeletionTimestamp(&metav1.Time{Time: now.Now()})
+			must(t, s.Update(obj))
+			s.current(&s.watching)
+			must(t, s.Replace(nil, "6"))
+			now.SetTime(now.Now().Add(time.Hour))
+
+			kind := obj.GroupVersionKind().GroupKind()
+			c := &Cache{informers: map[schema.GroupKind]*informer{kind: {stores: map[string]*store{"shop": s}}}}
+			observed, exists := c.Get(Entry(obj))
+			if got, is := Drifted(Entry(obj), observed, exists); got != test.drift || is != (test.drift != "") || exists {
+				t.Errorf("Drifted = %q, %v (observed %+v, %v), want %q", got, is, observed, exists, test.drift)
+			}
+			if diff := cmp.Diff(test.want, c.Health([]releasev1alpha1.InventoryEntry{Entry(obj)})); diff != "" {
+				t.Errorf("health (-want +got):\n%s", diff)
 			}
 		})
 	}
