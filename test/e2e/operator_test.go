@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/jkwong888/go-helm-operator/pkg/controller"
@@ -38,6 +39,8 @@ type operatorOptions struct {
 	engine reconciler.EngineOptions
 	// kinds that the operator runs; none means Shop and Stall, with the shop chart.
 	kinds []watches.Watch
+	// add adds the controllers; nil adds those of kinds.
+	add func(manager.Manager, *reconciler.Engine) error
 	// dieAfter cuts the operator off after so many writes; 0 never.
 	dieAfter int64
 }
@@ -75,7 +78,12 @@ func start(t *testing.T, namespace string, o operatorOptions) *operator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := controller.AddToManager(mgr, engine, o.kinds, controller.Options{ImagePollInterval: time.Minute}); err != nil {
+	if o.add == nil {
+		o.add = func(mgr manager.Manager, engine *reconciler.Engine) error {
+			return controller.AddToManager(mgr, engine, o.kinds, controller.Options{ImagePollInterval: time.Minute})
+		}
+	}
+	if err := o.add(mgr, engine); err != nil {
 		t.Fatal(err)
 	}
 	go func() { op.done <- mgr.Start(ctx) }()
