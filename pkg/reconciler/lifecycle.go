@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -61,7 +62,8 @@ func (r *Reconciler) uninstall(ctx context.Context, p *Pass) (time.Duration, err
 	out, err := r.engine.releases.Uninstall(ctx, r.release(p, prepared(nil)))
 	p.Events = append(p.Events, out.Events...)
 	if err != nil {
-		if r.namespaceGone(ctx, err) {
+		if r.gone(ctx, p, err) {
+			p.gone = true
 			return 0, nil
 		}
 		r.noteRemoving(p, err.Error())
@@ -88,10 +90,17 @@ func (r *Reconciler) uninstall(ctx context.Context, p *Pass) (time.Duration, err
 // case no watch tells that the object went.
 const removalRetry = 10 * time.Second
 
-// namespaceGone says whether an error only means that the namespace, and with it
-// the resource, went meanwhile.
-func (r *Reconciler) namespaceGone(_ context.Context, err error) bool {
-	return apierrors.IsNotFound(err)
+// gone says whether an error only means that the resource went meanwhile, with
+// its namespace or because somebody took the finalizer off.
+// While the cache still has the resource, the pass is tried again.
+func (r *Reconciler) gone(ctx context.Context, p *Pass, err error) bool {
+	if !apierrors.IsNotFound(err) {
+		return false
+	}
+	now := &unstructured.Unstructured{}
+	now.SetGroupVersionKind(r.gvk)
+	err = r.reader.Get(ctx, p.Key.NamespacedName, now)
+	return apierrors.IsNotFound(err) || err == nil && now.GetUID() != p.Object.GetUID()
 }
 
 // suspended keeps watching health but acts on nothing.

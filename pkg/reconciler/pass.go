@@ -38,6 +38,9 @@ type Pass struct {
 	// Events to emit after the status is written.
 	Events []release.Event
 
+	// invalid is why nothing can be done but to remove the release; nil for
+	// every resource that the CRD's schema guards.
+	invalid    *invalidError
 	owner      apply.Owner
 	references References
 	referred   []refs.Reference
@@ -45,9 +48,8 @@ type Pass struct {
 	gone       bool
 }
 
-// newPass reads a resource. An error means that spec or status is not of the
-// shape that the operator writes or documents.
-func (r *Reconciler) newPass(obj *unstructured.Unstructured) (*Pass, error) {
+// newPass reads a resource, as far as it can be read.
+func (r *Reconciler) newPass(obj *unstructured.Unstructured) *Pass {
 	p := &Pass{
 		Key:        r.key(types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}),
 		Object:     obj,
@@ -59,40 +61,40 @@ func (r *Reconciler) newPass(obj *unstructured.Unstructured) (*Pass, error) {
 			ReleaseName: obj.GetName(), ReleaseNamespace: obj.GetNamespace(),
 		},
 	}
-	if status, ok := obj.Object["status"].(map[string]any); ok {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(status, p.Status); err != nil {
-			return nil, fmt.Errorf("reading the status of %s: %w", p.Key, err)
-		}
-	}
+	p.invalid = readStatus(obj, p.Status)
 	p.before = p.Status.DeepCopy()
 	p.Status.ObservedGeneration = obj.GetGeneration()
-	return p, r.readSpec(p)
+	if unreadable := r.readSpec(p); p.invalid == nil {
+		p.invalid = unreadable
+	}
+	if obj.GetNamespace() == "" && p.invalid == nil {
+		p.invalid = &invalidError{ReasonClusterScoped, clusterScoped(r.gvk)}
+	}
+	return p
 }
 
-// readSpec splits spec into the operator's part and the chart's values.
-func (r *Reconciler) readSpec(p *Pass) error {
-	spec, _, err := unstructured.NestedMap(p.Object.Object, "spec") // a deep copy
-	if err != nil {
-		return fmt.Errorf("reading spec of %s: %w", p.Key, err)
+// readSpec splits spec into the operator's part and the chart's values. It reads
+// what can be read.
+func (r *Reconciler) readSpec(p *Pass) *invalidError {
+	p.Values = map[string]any{}
+	if spec := p.Object.Object["spec"]; spec != nil {
+		object, ok := spec.(map[string]any)
+		if !ok {
+			return &invalidError{ReasonInvalidSpec, "spec has to be an object"}
+		}
+		p.Values = runtime.DeepCopyJSON(object)
 	}
-	if spec == nil {
-		spec = map[string]any{}
-	}
-	p.Values = spec
-	if r.operatorKey == "" {
+	operator, ok := p.Values[r.operatorKey]
+	if r.operatorKey == "" || !ok {
 		return nil
 	}
-	operator, ok := spec[r.operatorKey]
-	delete(spec, r.operatorKey)
-	if !ok {
-		return nil
-	}
+	delete(p.Values, r.operatorKey)
 	data, err := json.Marshal(operator)
-	if err != nil {
-		return fmt.Errorf("reading spec.%s of %s: %w", r.operatorKey, p.Key, err)
+	if err == nil {
+		err = json.Unmarshal(data, p.Operator)
 	}
-	if err := json.Unmarshal(data, p.Operator); err != nil {
-		return fmt.Errorf("reading spec.%s of %s: %w", r.operatorKey, p.Key, err)
+	if err != nil {
+		return &invalidError{ReasonInvalidSpec, fmt.Sprintf("spec.%s is not what the operator understands: %v", r.operatorKey, err)}
 	}
 	return nil
 }

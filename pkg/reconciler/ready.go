@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -44,15 +45,35 @@ func (r *Reconciler) noteReady(p *Pass, hold *release.HoldError) {
 		setReady(p.Status, metav1.ConditionFalse, hold.Reason, hold.Message)
 	case p.Status.Release == nil:
 		setReady(p.Status, metav1.ConditionFalse, ReasonProgressing, "the release is not installed yet")
+	case hold != nil && !rolledOut(p):
+		setReady(p.Status, metav1.ConditionFalse, ReasonProgressing, hold.Message)
 	case len(health.Failed) > 0:
-		setReady(p.Status, metav1.ConditionFalse, ReasonFailed, strings.Join(health.Failed, "; "))
+		setReady(p.Status, metav1.ConditionFalse, ReasonFailed, some(health.Failed))
 	case !health.Ready:
-		setReady(p.Status, metav1.ConditionFalse, ReasonProgressing, strings.Join(health.Waiting, "; "))
+		setReady(p.Status, metav1.ConditionFalse, ReasonProgressing, some(health.Waiting))
 	case p.Operator.Suspend != nil && *p.Operator.Suspend:
 		setReady(p.Status, metav1.ConditionTrue, ReasonSuspended, "spec asks the operator to leave the release alone")
 	default:
 		setReady(p.Status, metav1.ConditionTrue, ReasonReady, "")
 	}
+}
+
+// rolledOut says whether the present generation was in place once: a registry
+// that is down later is nothing that the release waits for. The release manager
+// notes the generation with which it finds nothing wrong.
+func rolledOut(p *Pass) bool {
+	failed := meta.FindStatusCondition(p.Status.Conditions, release.ConditionReleaseFailed)
+	return failed != nil && failed.Status == metav1.ConditionFalse && failed.ObservedGeneration == p.Object.GetGeneration()
+}
+
+// mostNames bounds how many objects a message names.
+const mostNames = 5
+
+func some(objects []string) string {
+	if more := len(objects) - mostNames; more > 0 {
+		return fmt.Sprintf("%s; and %d more", strings.Join(objects[:mostNames], "; "), more)
+	}
+	return strings.Join(objects, "; ")
 }
 
 func (r *Reconciler) noteRemoving(p *Pass, message string) {
@@ -61,7 +82,7 @@ func (r *Reconciler) noteRemoving(p *Pass, message string) {
 
 func setReady(status *releasev1alpha1.Status, is metav1.ConditionStatus, reason, message string) {
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-		Type: ConditionReady, Status: is, Reason: reason, Message: message,
+		Type: ConditionReady, Status: is, Reason: reason, Message: cut(message),
 		ObservedGeneration: status.ObservedGeneration,
 	})
 }

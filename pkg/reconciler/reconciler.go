@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
+	"github.com/jkwong888/go-helm-operator/pkg/internal/apply"
 	"github.com/jkwong888/go-helm-operator/pkg/internal/chart"
 	"github.com/jkwong888/go-helm-operator/pkg/internal/refs"
 	"github.com/jkwong888/go-helm-operator/pkg/release"
@@ -39,7 +40,7 @@ type Reconciler struct {
 	maxConcurrent int
 
 	engine   *Engine
-	reader   client.Reader
+	reader   client.Reader // the cache
 	client   client.Client
 	recorder events.EventRecorder
 	written  writes
@@ -82,10 +83,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if r.written.ahead(obj) {
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	}
-	pass, err := r.newPass(obj)
-	if err != nil {
-		return reconcile.Result{}, reconcile.TerminalError(err)
-	}
+	r.written.met(obj)
+	pass := r.newPass(obj)
 	after, err := r.run(ctx, pass)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		// The operator stops in the middle of it: the next one resumes as after a crash.
@@ -106,6 +105,8 @@ func (r *Reconciler) run(ctx context.Context, p *Pass) (time.Duration, error) {
 	switch {
 	case p.Deleting():
 		return r.uninstall(ctx, p)
+	case p.invalid != nil:
+		return r.refuse(ctx, p), nil
 	case p.Operator.Suspend != nil && *p.Operator.Suspend:
 		return 0, r.suspended(ctx, p)
 	}
@@ -116,7 +117,7 @@ func (r *Reconciler) run(ctx context.Context, p *Pass) (time.Duration, error) {
 	}
 	inputs, err := r.prepare(ctx, p)
 	if err != nil {
-		return r.held(ctx, p, err)
+		return r.held(p, err)
 	}
 	if err := r.engine.capabilities.Wait(ctx); err != nil {
 		return 0, err
@@ -125,7 +126,7 @@ func (r *Reconciler) run(ctx context.Context, p *Pass) (time.Duration, error) {
 	out, err := r.engine.releases.Reconcile(ctx, rel)
 	p.Events = append(p.Events, out.Events...)
 	if err != nil {
-		after, err := r.held(ctx, p, err)
+		after, err := r.held(p, err)
 		return min(nonZero(after), nonZero(out.RequeueAfter)), err
 	}
 	r.noteReady(p, nil)
@@ -134,7 +135,7 @@ func (r *Reconciler) run(ctx context.Context, p *Pass) (time.Duration, error) {
 
 // held ends a pass that could not go on. A hold is no failure: what it waits
 // for ends it.
-func (r *Reconciler) held(_ context.Context, p *Pass, err error) (time.Duration, error) {
+func (r *Reconciler) held(p *Pass, err error) (time.Duration, error) {
 	var hold *release.HoldError
 	if errors.As(err, &hold) {
 		r.noteReady(p, hold)
@@ -243,5 +244,6 @@ func (r *Reconciler) forget(nn types.NamespacedName) {
 		input.Forget(key)
 	}
 	r.engine.references.Set(key)
+	r.engine.releases.Forget(apply.Owner{GVK: r.gvk, Namespace: nn.Namespace, Name: nn.Name, UID: r.written.uid(nn)})
 	r.written.forget(nn)
 }

@@ -2,11 +2,13 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -26,6 +28,9 @@ const minRetryDelay = 200 * time.Millisecond
 // SetupWithManager adds the reconciler to a manager. Reconcilers of several
 // kinds share one engine.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager, engine *Engine) error {
+	if err := r.checkScope(mgr.GetRESTMapper()); err != nil {
+		return err
+	}
 	r.engine = engine
 	r.client = mgr.GetClient()
 	r.reader = mgr.GetCache()
@@ -53,6 +58,22 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager, engine *Engine) error
 		if err := c.Watch(s); err != nil {
 			return fmt.Errorf("watching for %s: %w", r.gvk.Kind, err)
 		}
+	}
+	return nil
+}
+
+// checkScope refuses cluster-scoped kinds. Of a kind that the cluster does not
+// have yet each resource is looked at instead.
+func (r *Reconciler) checkScope(mapper meta.RESTMapper) error {
+	mapping, err := mapper.RESTMapping(r.gvk.GroupKind(), r.gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("asking the API server for the scope of %s: %w", r.gvk.Kind, err)
+	}
+	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		return errors.New(clusterScoped(r.gvk))
 	}
 	return nil
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,13 +20,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 )
 
 // write writes the status if it changed, in one request, and then emits the
 // events of the pass: an event tells of what is on record. It returns when to
 // look again if the write was put off.
 func (r *Reconciler) write(ctx context.Context, p *Pass) (time.Duration, error) {
-	if p.changed() && !p.gone {
+	for i := range p.Status.Conditions { // those of inputs too
+		p.Status.Conditions[i].Message = cut(p.Status.Conditions[i].Message)
+	}
+	if p.changed() && !p.gone && !p.sealed() {
 		if p.onlyProgress() {
 			if wait := r.written.putOff(p.Key.NamespacedName, r.clock.Now()); wait > 0 {
 				r.emit(p)
@@ -65,12 +73,13 @@ func (r *Reconciler) emit(p *Pass) {
 	p.Events = nil
 }
 
-// eventBytes is the API server's limit for the note of an event.
-const eventBytes = 1024
+// messageBytes is the API server's limit for the note of an event, and enough
+// for the message of a condition, which may have 32 KiB.
+const messageBytes = 1024
 
 func cut(s string) string {
-	if len(s) > eventBytes {
-		return strings.ToValidUTF8(s[:eventBytes-3], "") + "..."
+	if len(s) > messageBytes {
+		return strings.ToValidUTF8(s[:messageBytes-3], "") + "..."
 	}
 	return s
 }
@@ -82,6 +91,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *Pass) error {
 		return fmt.Errorf("encoding the status of %s: %w", p.Key, err)
 	}
 	before, _ := p.Object.Object["status"].(map[string]any)
+	if p.invalid != nil && !p.Deleting() {
+		before, after = verdict(before), verdict(after) // the rest may not be what was read
+	}
 	patch, err := json.Marshal(map[string]any{
 		// The uid keeps a recreated resource from getting its predecessor's status.
 		"metadata": map[string]any{"uid": p.Object.GetUID()},
@@ -103,8 +115,38 @@ func (r *Reconciler) writeStatus(ctx context.Context, p *Pass) error {
 	return nil
 }
 
+// sealed says that no part of the status can be written without losing what
+// somebody put there in its place.
+func (p *Pass) sealed() bool {
+	_, object := p.Object.Object["status"].(map[string]any)
+	return p.Object.Object["status"] != nil && !object && !p.Deleting()
+}
+
+// verdict is the part of a status that tells why a resource is refused.
+func verdict(status map[string]any) map[string]any {
+	return keep(status, func(field string) bool { return field == "conditions" || field == "observedGeneration" })
+}
+
+func keep(fields map[string]any, which func(string) bool) map[string]any {
+	out := maps.Clone(fields)
+	maps.DeleteFunc(out, func(field string, _ any) bool { return !which(field) })
+	return out
+}
+
+// statusFields are the names of the fields that the operator writes; another
+// controller may keep its own beside them.
+var statusFields = func() []string {
+	var out []string
+	t := reflect.TypeFor[releasev1alpha1.Status]()
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		out = append(out, name)
+	}
+	return out
+}()
+
 // difference is the merge patch (RFC 7386) of the top-level fields of a status:
-// fields that differ are sent whole, fields that went are null.
+// fields that differ are sent whole, fields of ours that went are null.
 func difference(before, after map[string]any) map[string]any {
 	out := map[string]any{}
 	for key, value := range after {
@@ -113,7 +155,7 @@ func difference(before, after map[string]any) map[string]any {
 		}
 	}
 	for key := range before {
-		if _, ok := after[key]; !ok {
+		if _, ok := after[key]; !ok && slices.Contains(statusFields, key) {
 			out[key] = nil
 		}
 	}
@@ -136,6 +178,8 @@ const staleRetry = 20 * time.Millisecond
 type writes struct {
 	mu   sync.Mutex
 	last map[types.NamespacedName]write
+	// uids are those of the resources that were there at their last pass.
+	uids map[types.NamespacedName]types.UID
 	// since is when a change that only tells of progress was first put off.
 	since map[types.NamespacedName]time.Time
 }
@@ -196,6 +240,23 @@ func (w *writes) forget(key types.NamespacedName) {
 	defer w.mu.Unlock()
 	delete(w.last, key)
 	delete(w.since, key)
+	delete(w.uids, key)
+}
+
+// met remembers the uid of a resource for when it is gone.
+func (w *writes) met(obj *unstructured.Unstructured) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.uids == nil {
+		w.uids = map[types.NamespacedName]types.UID{}
+	}
+	w.uids[client.ObjectKeyFromObject(obj)] = obj.GetUID()
+}
+
+func (w *writes) uid(key types.NamespacedName) types.UID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.uids[key]
 }
 
 // progressInterval is how often, at most, a status is written only to tell how
