@@ -37,29 +37,16 @@ func (m *Manager) uninstall(ctx context.Context, rel *Release, out *Outcome) (bo
 	if err != nil && !lost(err) {
 		return false, err
 	}
-	starting := rel.Status.Release == nil || rel.Status.Release.State != releasev1alpha1.StateUninstalling
-	entries, hooks := rel.Status.Inventory, []chart.Hook(nil)
+	var hooks []chart.Hook
 	if payload != nil {
 		hooks = payload.Hooks
 	}
-	switch {
-	case payload != nil && starting:
-		if entries, err = withLeftovers(entries, payload); err != nil {
+	if rel.Status.Release == nil || rel.Status.Release.State != releasev1alpha1.StateUninstalling {
+		if err := m.beginUninstall(ctx, rel, payload, hooks, out); err != nil {
 			return false, err
 		}
-	case payload == nil && starting && rel.Status.Release != nil:
-		out.warn(ActionUninstall, ReasonPayloadLost, "The stored payload is gone; removing the objects of the inventory without running hooks")
 	}
-	if starting {
-		if err := m.runDeleteHooks(ctx, rel, hooks, chart.HookPreDelete, out); err != nil {
-			return false, err
-		}
-		// A kind that may not be watched is looked at by asking again.
-		_ = m.watch(ctx, rel)
-		noteUninstalling(rel, payload)
-		rel.Status.Inventory = entries
-	}
-	left, err := m.deleteAll(ctx, rel, entries)
+	left, err := m.deleteAll(ctx, rel, rel.Status.Inventory)
 	rel.Status.Inventory = left
 	if err != nil {
 		return false, err
@@ -74,6 +61,29 @@ func (m *Manager) uninstall(ctx context.Context, rel *Release, out *Outcome) (bo
 		return false, err
 	}
 	return true, m.dropPayloads(ctx, rel, payload)
+}
+
+// beginUninstall runs the hooks before the first object goes, and records that
+// the release is being removed and all that it may consist of.
+func (m *Manager) beginUninstall(ctx context.Context, rel *Release, payload *storage.Payload, hooks []chart.Hook, out *Outcome) error {
+	entries := rel.Status.Inventory
+	switch {
+	case payload != nil:
+		var err error
+		if entries, err = withLeftovers(entries, payload); err != nil {
+			return err
+		}
+	case rel.Status.Release != nil:
+		out.warn(ActionUninstall, ReasonPayloadLost, "The stored payload is gone; removing the objects of the inventory without running hooks")
+	}
+	if err := m.runDeleteHooks(ctx, rel, hooks, chart.HookPreDelete, out); err != nil {
+		return err
+	}
+	// A kind that may not be watched is looked at by asking again.
+	_ = m.watch(ctx, rel)
+	noteUninstalling(rel, payload)
+	rel.Status.Inventory = entries
+	return nil
 }
 
 // runDeleteHooks runs hooks unless the whole namespace is going: nothing can be

@@ -124,11 +124,11 @@ func TestAwaitAsksAgainWhenTheAPIServerFails(t *testing.T) {
 		final  bool
 	}{
 		"connection refused": {answer: func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }},
-		"too many requests":  {answer: failing(http.StatusTooManyRequests)},
-		"internal error":     {answer: failing(http.StatusInternalServerError)},
-		"unavailable":        {answer: failing(http.StatusServiceUnavailable)},
-		"gateway timeout":    {answer: failing(http.StatusGatewayTimeout)},
-		"bad request":        {answer: failing(http.StatusBadRequest), final: true},
+		"too many requests":  {answer: failing(http.StatusTooManyRequests)},         //nolint:bodyclose // the client that is tested closes it
+		"internal error":     {answer: failing(http.StatusInternalServerError)},     //nolint:bodyclose // the client that is tested closes it
+		"unavailable":        {answer: failing(http.StatusServiceUnavailable)},      //nolint:bodyclose // the client that is tested closes it
+		"gateway timeout":    {answer: failing(http.StatusGatewayTimeout)},          //nolint:bodyclose // the client that is tested closes it
+		"bad request":        {answer: failing(http.StatusBadRequest), final: true}, //nolint:bodyclose // the client that is tested closes it
 	}
 	for name, test := range tests {
 		for _, watches := range []bool{false, true} {
