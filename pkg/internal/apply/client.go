@@ -103,8 +103,6 @@ type Found struct {
 	UID types.UID
 	// Other describes to whom it belongs, when it is not ours.
 	Other string
-	// Deleting says that it is being deleted.
-	Deleting bool
 }
 
 // Check looks, with one metadata GET, whether an object exists and to whom it
@@ -118,20 +116,11 @@ func (c *Client) check(ctx context.Context, owner Owner, entry releasev1alpha1.I
 	if err != nil || existing == nil {
 		return Found{}, err
 	}
-	found := Found{Exists: true, Ours: owner.Owns(existing), UID: existing.UID, Deleting: existing.DeletionTimestamp != nil}
+	found := Found{Exists: true, Ours: owner.Owns(existing), UID: existing.UID}
 	if !found.Ours {
 		found.Other = holder(existing)
 	}
 	return found, nil
-}
-
-// Get looks at an object with one metadata GET. What it observes has no Status.
-func (c *Client) Get(ctx context.Context, entry releasev1alpha1.InventoryEntry) (Observed, bool, error) {
-	existing, err := c.metadata(ctx, entry)
-	if err != nil || existing == nil {
-		return Observed{}, false, err
-	}
-	return observe(existing), true, nil
 }
 
 // LastManager names, with one metadata GET, the field manager other than ours

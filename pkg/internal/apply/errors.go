@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -183,19 +182,3 @@ func (e *GoneError) Error() string {
 
 // Unwrap returns the API server's answer.
 func (e *GoneError) Unwrap() error { return e.err }
-
-// Terminal says that trying the same again soon cannot help: the spec, the
-// chart, the operator's role or another object in the cluster has to change
-// first. Such errors are retried slowly; all others with the usual backoff.
-func Terminal(err error) bool {
-	var (
-		foreign   *ForeignError
-		forbidden *ForbiddenError
-		noKind    *NoKindError
-		immutable *ImmutableError
-		invalid   *InvalidError
-		denied    *DeniedError
-	)
-	return errors.As(err, &foreign) || errors.As(err, &forbidden) || errors.As(err, &noKind) ||
-		errors.As(err, &immutable) || errors.As(err, &invalid) || errors.As(err, &denied)
-}

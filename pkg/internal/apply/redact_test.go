@@ -60,27 +60,26 @@ func TestAnswersOfPlugins(t *testing.T) {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 	}
 	tests := map[string]struct {
-		asked    request
-		err      error
-		denied   bool
-		terminal bool
-		says     string
+		asked  request
+		err    error
+		denied bool
+		says   string
 	}{
-		"a webhook's denial":             {asked, status(400, "BadRequest", `admission webhook "x.y" denied the request: label "s3cret" is missing`), true, true, `admission webhook "x.y" denied the request: label "…" is missing`},
-		"a policy's denial":              {asked, status(422, "Invalid", `deployments.apps "app" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: too many replicas`), true, true, "too many replicas"},
-		"pod security":                   {asked, status(403, "Forbidden", `pods "app" is forbidden: violates PodSecurity "restricted:latest": privileged`), true, true, "privileged"},
-		"any other refusal":              {asked, status(403, "Forbidden", `deployments.apps "app" is forbidden: not on Fridays`), true, true, "not on Fridays"},
-		"a webhook that cannot be asked": {asked, status(500, "InternalError", `Internal error occurred: failed calling webhook "x.y": timeout`), false, false, "failed calling webhook"},
-		"a denial of a Secret":           {secret, status(403, "Forbidden", `admission webhook "x.y" denied the request: s3cret is weak`), true, true, "left out"},
-		"a conflict":                     {asked, status(409, "Conflict", "Operation cannot be fulfilled: the object has been modified"), false, false, "the object has been modified"},
-		"no answer":                      {asked, errors.New("connection refused"), false, false, "cannot apply Deployment shop/app: connection refused"},
+		"a webhook's denial":             {asked, status(400, "BadRequest", `admission webhook "x.y" denied the request: label "s3cret" is missing`), true, `admission webhook "x.y" denied the request: label "…" is missing`},
+		"a policy's denial":              {asked, status(422, "Invalid", `deployments.apps "app" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: too many replicas`), true, "too many replicas"},
+		"pod security":                   {asked, status(403, "Forbidden", `pods "app" is forbidden: violates PodSecurity "restricted:latest": privileged`), true, "privileged"},
+		"any other refusal":              {asked, status(403, "Forbidden", `deployments.apps "app" is forbidden: not on Fridays`), true, "not on Fridays"},
+		"a webhook that cannot be asked": {asked, status(500, "InternalError", `Internal error occurred: failed calling webhook "x.y": timeout`), false, "failed calling webhook"},
+		"a denial of a Secret":           {secret, status(403, "Forbidden", `admission webhook "x.y" denied the request: s3cret is weak`), true, "left out"},
+		"a conflict":                     {asked, status(409, "Conflict", "Operation cannot be fulfilled: the object has been modified"), false, "the object has been modified"},
+		"no answer":                      {asked, errors.New("connection refused"), false, "cannot apply Deployment shop/app: connection refused"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			err := test.asked.explain(test.err)
 			var denied *DeniedError
-			if errors.As(err, &denied) != test.denied || Terminal(err) != test.terminal {
-				t.Errorf("error %T, denied %v, terminal %v; want %v, %v", err, !test.denied, Terminal(err), test.denied, test.terminal)
+			if errors.As(err, &denied) != test.denied {
+				t.Errorf("error %T, denied %v; want %v", err, !test.denied, test.denied)
 			}
 			if !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("message %q, want it to say %q and not the value", err, test.says)
