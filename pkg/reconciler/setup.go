@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -52,7 +53,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager, engine *Engine) error
 	obj.SetGroupVersionKind(r.gvk)
 	sources := append([]source.TypedSource[reconcile.Request]{
 		source.Kind[client.Object](mgr.GetCache(), obj, &handler.EnqueueRequestForObject{}, wishes),
-		source.TypedFunc[reconcile.Request](r.register),
+		source.TypedFunc[reconcile.Request](func(ctx context.Context, queue queue) error { return r.register(ctx, mgr.GetCache(), queue) }),
 	}, r.sources...)
 	for _, s := range sources {
 		if err := c.Watch(s); err != nil {
@@ -89,22 +90,33 @@ var wishes = predicate.Funcs{
 	},
 }
 
+// queue takes requests to look at a resource.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
 // register lets the engine put resources of the kind into the queue.
-func (r *Reconciler) register(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (r *Reconciler) register(ctx context.Context, resources cache.Cache, queue queue) error {
 	r.engine.mu.Lock()
 	defer r.engine.mu.Unlock()
 	r.engine.queues[r.gvk.GroupKind()] = func(name types.NamespacedName) {
 		queue.Add(reconcile.Request{NamespacedName: name})
 	}
-	r.engine.everything = append(r.engine.everything, func() { r.enqueueAll(queue) })
+	r.engine.everything = append(r.engine.everything, func() { r.enqueueAll(ctx, resources, queue) })
 	return nil
 }
 
 // enqueueAll asks for a pass over every resource of the kind, from the cache.
-func (r *Reconciler) enqueueAll(queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+// It does not wait for a cache that has not listed them, which may last for ever
+// where a right is missing: the list, when it comes, brings all those passes.
+func (r *Reconciler) enqueueAll(ctx context.Context, resources cache.Cache, queue queue) {
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(r.gvk)
+	informer, err := resources.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+	if err != nil || !informer.HasSynced() {
+		return
+	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(r.gvk.GroupVersion().WithKind(r.gvk.Kind + "List"))
-	if err := r.reader.List(context.TODO(), list); err != nil {
+	if err := resources.List(ctx, list); err != nil {
 		return // the cache is stopping
 	}
 	for i := range list.Items {
