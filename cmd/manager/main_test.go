@@ -55,6 +55,8 @@ func TestExit(t *testing.T) {
 	missing := filepath.Join(dir, "missing.yaml")
 	entry := "- {group: example.com, version: v1, kind: Shop, chart: " + filepath.Join(dir, "no-chart") + "}\n"
 	good := write("watches.yaml", entry)
+	// Nobody listens on port 1.
+	deaf := write("kubeconfig", "{clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: x, context: {cluster: c}}], current-context: x}")
 	for _, test := range []struct {
 		name   string
 		env    []string
@@ -80,6 +82,10 @@ func TestExit(t *testing.T) {
 		{
 			name: "no kubeconfig", status: 1, args: []string{"--watches-file=" + good, "--kubeconfig=" + missing},
 			stderr: "reading --kubeconfig " + missing,
+		},
+		{
+			name: "no API server", status: 1, args: []string{"--watches-file=" + good, "--kubeconfig=" + deaf, "--metrics-bind-address=0", "--health-probe-bind-address=0"},
+			stderr: "asking the API server which kinds it has",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -7,6 +7,11 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/jkwong888/go-helm-operator/test/cluster/clustertest"
 )
 
@@ -82,14 +87,35 @@ func TestUnservedKind(t *testing.T) {
 	if status, body, err := op.probe(t.Context(), "/readyz"); err != nil || status == http.StatusOK {
 		t.Errorf("/readyz answers %d %q, %v", status, body, err)
 	}
-	if err := clustertest.Cluster(t).InstallCRDs(t.Context(), []string{"testdata/kiosks.yaml"}); err != nil {
-		t.Fatal(err)
-	}
+	installKiosks(t)
 	op.awaitReady(t)
 	kiosk := create(t, kiosks, "Kiosk", own, "flowers", map[string]any{})
 	kiosk.awaitReady(t)
 	kiosk.remove(t)
 	app.remove(t)
+}
+
+// installKiosks serves the kind until the test ends.
+func installKiosks(t *testing.T) {
+	t.Helper()
+	if err := clustertest.Cluster(t).InstallCRDs(t.Context(), []string{"testdata/kiosks.yaml"}); err != nil {
+		t.Fatal(err)
+	}
+	crds := dynamicClient(t).Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		defer cancel()
+		if err := crds.Delete(ctx, "kiosks.example.com", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+		err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			_, err := crds.Get(ctx, "kiosks.example.com", metav1.GetOptions{})
+			return apierrors.IsNotFound(err), nil
+		})
+		if err != nil {
+			t.Errorf("waiting until the CRD of Kiosk is gone: %v", err)
+		}
+	})
 }
 
 // TestReadyz holds back what the API server answers.
