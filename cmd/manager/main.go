@@ -12,6 +12,7 @@ import (
 	"os"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
@@ -37,6 +38,7 @@ func main() {
 		return
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&opts.zap)))
+	klog.SetLogger(ctrl.Log.WithName("client-go"))
 	// Helm tells the standard logger of conflicting values, with the values.
 	log.SetOutput(io.Discard)
 	if err := run(opts); err != nil {
