@@ -30,17 +30,31 @@ func (o Owner) MarkHook(obj *unstructured.Unstructured, namespaced bool) {
 // watch ended, as watches do now and then, or the API server did not answer.
 const watchAgain = time.Second
 
+// refusalGrace is how long a refusal is not believed after a watch was allowed:
+// an API server that was just started answers before it knows any role.
+const refusalGrace = 15 * time.Second
+
 // Await watches one object until done returns true or an error, or the context
 // ends. It sees the object as *unstructured.Unstructured, and its removal, also
 // one that happened before, as an event of type Deleted. The operator needs to
-// list and watch the kind; without that right it gets a *ForbiddenError at once.
-// A server that is away, busy or failing is asked again until the context ends.
+// list and watch the kind; without that right it gets a *ForbiddenError, at once
+// unless it had the right before. A server that is away, busy or failing is asked
+// again until the context ends.
 func (c *Client) Await(ctx context.Context, entry releasev1alpha1.InventoryEntry, done func(watch.Event) (bool, error)) error {
 	var last error
+	var doubted time.Time // until when a refusal is not believed
 	for {
-		finished, err := c.follow(ctx, entry, done)
-		if finished || refused(err) {
+		seen := false
+		finished, err := c.follow(ctx, entry, func(e watch.Event) (bool, error) {
+			seen = true
+			return done(e)
+		})
+		now := c.kinds.clock.Now()
+		if finished || refused(err) && (seen || !now.Before(doubted)) {
 			return err
+		}
+		if seen {
+			doubted = now.Add(refusalGrace)
 		}
 		if err != nil && ctx.Err() == nil {
 			last = err

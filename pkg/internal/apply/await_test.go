@@ -67,20 +67,24 @@ func TestAwait(t *testing.T) {
 			t.Errorf("error %v, want the caller's", err)
 		}
 	})
-	t.Run("not at all where it may not", func(t *testing.T) {
-		cfg, _ := restricted(t, rule("", "pods", "get"))
-		err := newBench(t, options{config: cfg}).client.Await(t.Context(), entry, phase("Succeeded"))
-		var forbidden *apply.ForbiddenError
-		if !errors.As(err, &forbidden) || forbidden.Verb != "list" {
-			t.Errorf("error %v, want that listing is forbidden", err)
-		}
-	})
+	for verb, verbs := range map[string][]string{"list": {"get"}, "watch": {"get", "list"}} {
+		t.Run("not at all where it may not "+verb, func(t *testing.T) {
+			cfg, _ := restricted(t, rule("", "pods", verbs...))
+			never := func(watch.Event) (bool, error) { return false, nil }
+			err := newBench(t, options{config: cfg}).client.Await(t.Context(), entry, never)
+			var forbidden *apply.ForbiddenError
+			if !errors.As(err, &forbidden) || forbidden.Verb != verb {
+				t.Errorf("error %v, want that %s is forbidden", err, verb)
+			}
+		})
+	}
 }
 
 // A hook may run for hours, longer than an API server is sure to be there.
 func TestAwaitSurvivesARestartOfTheAPIServer(t *testing.T) {
 	controlPlane := clustertest.Cluster(t)
-	b := newBench(t, options{})
+	cfg, _ := restricted(t, rule("batch", "jobs", "create", "get", "list", "patch", "watch"))
+	b := newBench(t, options{config: cfg})
 	job := b.wanted(`{apiVersion: batch/v1, kind: Job, metadata: {name: app}, spec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: app, image: "example.com/app:1"}]}}}}`)
 	entry := b.apply(job, "")
 	looked, watched := make(chan struct{}, 100), make(chan struct{}, 100)
