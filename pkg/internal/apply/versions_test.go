@@ -50,6 +50,7 @@ func TestAVersionThatIsNoLongerServed(t *testing.T) {
 	b.awaitNoKind(obj, "v1")
 
 	t.Run("Check and LastManager look in the new one", func(t *testing.T) {
+		b := b.in(t)
 		found, err := b.client.Check(t.Context(), b.owner, obj)
 		if err != nil || !found.Ours || found.UID != entry.UID {
 			t.Errorf("Check = %+v, %v, want it found", found, err)
@@ -60,6 +61,7 @@ func TestAVersionThatIsNoLongerServed(t *testing.T) {
 		}
 	})
 	t.Run("Delete deletes in the new one", func(t *testing.T) {
+		b := b.in(t)
 		gone, err := b.client.Delete(t.Context(), unwanted, b.owner)
 		if err != nil || !gone {
 			t.Errorf("Delete = %v, %v", gone, err)
@@ -69,10 +71,12 @@ func TestAVersionThatIsNoLongerServed(t *testing.T) {
 		}
 	})
 	t.Run("a watch goes on in the new one", func(t *testing.T) {
+		b := b.in(t)
 		b.patch(current, `{"spec":{"size":2}}`)
 		b.awaitDrift(entry, apply.DriftModified)
 	})
 	t.Run("a watch of the old one begins in the new one", func(t *testing.T) {
+		b := b.in(t)
 		b.cache.Release(b.owner)
 		b.use(obj.GroupVersionKind())
 		b.awaitDrift(entry, apply.DriftModified)
