@@ -55,6 +55,11 @@ func TestExit(t *testing.T) {
 	missing := filepath.Join(dir, "missing.yaml")
 	entry := "- {group: example.com, version: v1, kind: Shop, chart: " + filepath.Join(dir, "no-chart") + "}\n"
 	good := write("watches.yaml", entry)
+	charts, err := filepath.Abs("../../test/e2e/testdata/charts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := write("whole.yaml", "- {group: example.com, version: v1, kind: Shop, chart: "+filepath.Join(charts, "shop")+"}\n")
 	// Nobody listens on port 1.
 	deaf := write("kubeconfig", "{clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}], contexts: [{name: x, context: {cluster: c}}], current-context: x}")
 	for _, test := range []struct {
@@ -84,8 +89,8 @@ func TestExit(t *testing.T) {
 			stderr: "reading --kubeconfig " + missing,
 		},
 		{
-			name: "no API server", status: 1, args: []string{"--watches-file=" + good, "--kubeconfig=" + deaf, "--metrics-bind-address=0", "--health-probe-bind-address=0"},
-			stderr: "asking the API server which kinds it has",
+			name: "no API server", status: 1, args: []string{"--watches-file=" + whole, "--kubeconfig=" + deaf, "--metrics-bind-address=0", "--health-probe-bind-address=0"},
+			stderr: "asking the API server for the scope of Shop",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

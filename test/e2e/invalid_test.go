@@ -95,7 +95,7 @@ func TestClusterScopedKindsAreRefused(t *testing.T) {
 		}
 		err = r.SetupWithManager(mgr, engine)
 		if err == nil || !strings.Contains(err.Error(), "Fair.example.com is cluster-scoped") {
-			return fmt.Errorf("setting up a cluster-scoped kind: %v", err)
+			return fmt.Errorf("setting up a cluster-scoped kind: %w", errors.Join(errors.New("want a refusal"), err))
 		}
 		return nil
 	}})
