@@ -27,7 +27,8 @@ import (
 const minRetryDelay = 200 * time.Millisecond
 
 // SetupWithManager adds the reconciler to a manager. Reconcilers of several
-// kinds share one engine.
+// kinds share one engine. It asks the API server for the scope of the kind, and
+// refuses one that is cluster-scoped; a kind that is not there yet is waited for.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager, engine *Engine) error {
 	if err := r.checkScope(mgr.GetRESTMapper()); err != nil {
 		return err
