@@ -414,7 +414,7 @@ func TestDelete(t *testing.T) {
 		if observed, exists := b.cache.Get(entry); !exists || !observed.Deleting {
 			t.Errorf("the cache has %+v, %v, want it going", observed, exists)
 		}
-		if drift, is := apply.Drifted(entry, apply.Observed{UID: entry.UID, Deleting: true}, true); is {
+		if drift, is := b.owner.Drifted(entry, apply.Observed{UID: entry.UID, Deleting: true}, true); is {
 			t.Errorf("drift %q of an object that is going", drift)
 		}
 		b.settle(obj)
@@ -450,7 +450,7 @@ func TestTheCacheKnowsWhatWasJustApplied(t *testing.T) {
 		obj.Object["spec"].(map[string]any)["revisionHistoryLimit"] = int64(generation + 2)
 		entry := b.apply(obj, "")
 		observed, exists := b.cache.Get(entry)
-		if drift, is := apply.Drifted(entry, observed, exists); is {
+		if drift, is := b.owner.Drifted(entry, observed, exists); is {
 			t.Fatalf("drift %q right after applying: %+v", drift, observed)
 		}
 		// The watch may have been faster, but never with the status of before.

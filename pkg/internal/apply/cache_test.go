@@ -113,7 +113,7 @@ func TestNamespaces(t *testing.T) {
 				if health := b.cache.Health([]entryType{claim}); health.Ready == seen || observed.Unwatched == seen {
 					t.Errorf("in %s: health %+v, observed %+v; want seen %v", namespace, health, observed, seen)
 				}
-				if drift, is := apply.Drifted(entry, observed, exists); is {
+				if drift, is := b.owner.Drifted(entry, observed, exists); is {
 					t.Errorf("drift %q in %s right after applying", drift, namespace)
 				}
 			}

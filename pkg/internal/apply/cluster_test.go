@@ -216,7 +216,7 @@ func (b *bench) awaitDrift(entry entryType, want apply.Drift) {
 	b.Helper()
 	await(b.T, fmt.Sprintf("drift %q of %s", want, apply.EntryKey(entry)), func() error {
 		observed, exists := b.cache.Get(entry)
-		if got, _ := apply.Drifted(entry, observed, exists); got != want || observed.Unknown {
+		if got, _ := b.owner.Drifted(entry, observed, exists); got != want || observed.Unknown {
 			return fmt.Errorf("drift is %q, observed %+v", got, observed)
 		}
 		return nil

@@ -167,7 +167,7 @@ func BenchmarkDrifted(b *testing.B) {
 	entry.UID, entry.Managed = it.UID, it.Managed
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, is := Drifted(entry, it.Observed, true); is {
+		if _, is := plants().Drifted(entry, it.Observed, true); is {
 			b.Fatal("the object is as recorded")
 		}
 	}

@@ -64,37 +64,28 @@ const (
 	DriftReplaced Drift = "Replaced"
 )
 
-// Drifted compares an object with its record, as the function does, and takes an
-// object whose marks name another owner for a replacement: what another release
-// applied with the same fields has the recorded digest too.
+// Drifted compares an object with its record. exists says whether the object is
+// in the cluster; observed is ignored when it is not, but for Unknown and
+// Completed: a Job that ran and was removed as it asked to be is not drift.
+//
+// An object whose marks name another owner is a replacement, even with the
+// recorded digest: another release may have applied the same fields. One with
+// another uid and the recorded fields is not drift, but its uid has to be
+// recorded: it was applied once more, by us without a record of it or under our
+// name by somebody else. An object that is being deleted is not drift until it is
+// gone, because applying cannot bring it back.
 func (o Owner) Drifted(entry releasev1alpha1.InventoryEntry, observed Observed, exists bool) (Drift, bool) {
 	marked := observed.holder != (unique.Handle[ownerRef]{})
-	if exists && marked && !observed.Unknown && !observed.Deleting && !o.Holds(observed) {
-		return DriftReplaced, true
-	}
-	return Drifted(entry, observed, exists)
-}
-
-// Drifted compares an object with its record, whoever holds it. exists says
-// whether the object is in the cluster; observed is ignored when it is not, but
-// for Unknown and Completed: a Job that ran and was removed as it asked to be is
-// not drift.
-//
-// An object with another uid and the recorded fields is not drift, but its uid
-// has to be recorded: it was applied once more, by us without a record of it or
-// under our name by somebody else, which Holds tells apart. An object that is
-// being deleted is not drift until it is gone, because applying cannot bring it
-// back.
-func Drifted(entry releasev1alpha1.InventoryEntry, observed Observed, exists bool) (Drift, bool) {
 	switch {
-	case observed.Unknown:
+	case observed.Unknown, !exists && observed.Completed:
 		return "", false
 	case !exists:
-		if observed.Completed {
-			return "", false
-		}
 		return DriftDeleted, true
-	case observed.Deleting || observed.Managed == entry.Managed:
+	case observed.Deleting:
+		return "", false
+	case marked && !o.Holds(observed):
+		return DriftReplaced, true
+	case observed.Managed == entry.Managed:
 		return "", false
 	case entry.UID != "" && observed.UID != entry.UID:
 		return DriftReplaced, true

@@ -130,7 +130,7 @@ func TestWhatIsLeftOfAJob(t *testing.T) {
 			kind := obj.GroupVersionKind().GroupKind()
 			c := &Cache{informers: map[schema.GroupKind]*informer{kind: {stores: map[string]*store{"shop": s}}}}
 			observed, exists := c.Get(Entry(obj))
-			if got, is := Drifted(Entry(obj), observed, exists); got != test.drift || is != (test.drift != "") || exists {
+			if got, is := plants().Drifted(Entry(obj), observed, exists); got != test.drift || is != (test.drift != "") || exists {
 				t.Errorf("Drifted = %q, %v (observed %+v, %v), want %q", got, is, observed, exists, test.drift)
 			}
 			if diff := cmp.Diff(test.want, c.Health([]releasev1alpha1.InventoryEntry{Entry(obj)})); diff != "" {
@@ -228,13 +228,11 @@ func TestDrifted(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got, is := Drifted(entry, test.observed, test.exists); got != test.want || is != (test.want != "") {
-				t.Errorf("Drifted = %q, %v, want %q", got, is, test.want)
-			}
-			ofOwner := test.observed
-			ofOwner.holder = unique.Make(plants().ref())
-			if got, is := plants().Drifted(entry, ofOwner, test.exists); got != test.want || is != (test.want != "") {
-				t.Errorf("Drifted of the owner = %q, %v, want %q", got, is, test.want)
+			for _, holder := range []unique.Handle[ownerRef]{{}, unique.Make(plants().ref())} {
+				test.observed.holder = holder
+				if got, is := plants().Drifted(entry, test.observed, test.exists); got != test.want || is != (test.want != "") {
+					t.Errorf("Drifted = %q, %v, want %q, holder %v", got, is, test.want, holder)
+				}
 			}
 		})
 	}
