@@ -109,7 +109,7 @@ func TestEveryGeneratedCRDIsTaken(t *testing.T) {
 	for _, fixture := range []string{"web", "family"} {
 		deploy := "../../pkg/cli/testdata/" + fixture + "/deploy/"
 		mustKubectl(t, "", "apply", "-f", deploy+"crds")
-		mustKubectl(t, "", "wait", "--for=condition=Established", "--timeout=60s", "-f", deploy+"crds")
+		awaitEstablished(t, deploy+"crds")
 		mustKubectl(t, "", "apply", "--dry-run=server", "-f", deploy+"samples", "-f", deploy+"role.yaml", "-f", deploy+"cluster/cluster_role.yaml")
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/jkwong888/go-helm-operator/test/cluster"
 	"github.com/jkwong888/go-helm-operator/test/cluster/clustertest"
 )
@@ -43,7 +45,7 @@ func kubectl(t *testing.T, stdin string, args ...string) (stdout, failure string
 	// Its discovery cache would outlive the cluster.
 	cmd.Env = append(os.Environ(), "KUBECACHEDIR="+filepath.Join(os.TempDir(), "kubectl-cache", filepath.Base(filepath.Dir(clustertest.Kubeconfig(t)))))
 	var exit *exec.ExitError
-	if err := cmd.Run(); errors.As(err, &exit) {
+	if err := cmd.Run(); errors.As(err, &exit) && exit.Exited() {
 		return out.String(), errOut.String()
 	} else if err != nil {
 		t.Fatalf("kubectl %s: %v", strings.Join(args, " "), err)
@@ -68,6 +70,20 @@ func installed(t *testing.T) {
 	t.Helper()
 	install.Do(func() {
 		t.Log(mustKubectl(t, "", "apply", "-f", "../../deploy/crds"))
-		mustKubectl(t, "", "wait", "--for=condition=Established", "--timeout=60s", "-f", "../../deploy/crds")
+		awaitEstablished(t, "../../deploy/crds")
 	})
+}
+
+// awaitEstablished waits until the API server serves the kinds of a folder of CRDs.
+func awaitEstablished(t *testing.T, folder string) {
+	t.Helper()
+	// A CRD so new that it has no conditions yet makes kubectl's wait for one fail at once instead of waiting; ask again.
+	var failure string
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		_, failure = kubectl(t, "", "wait", "--for=condition=Established", "--timeout=50s", "-f", folder)
+		return failure == "", nil
+	})
+	if err != nil {
+		t.Fatalf("waiting for the CRDs in %s: %v; at last: %s", folder, err, failure)
+	}
 }
