@@ -68,7 +68,11 @@ func (r *Reconciler) emit(p *Pass) {
 		if e.Warning {
 			kind = corev1.EventTypeWarning
 		}
-		r.recorder.Eventf(p.Object, nil, kind, e.Reason, string(e.Action), "%s", cut(e.Message))
+		var related runtime.Object // not a nil pointer in it
+		if e.Related != nil {
+			related = e.Related
+		}
+		r.recorder.Eventf(p.Object, related, kind, e.Reason, string(e.Action), "%s", cut(e.Message))
 	}
 	p.Events = nil
 }

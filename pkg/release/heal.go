@@ -3,10 +3,11 @@ package release
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 	"github.com/jkwong888/go-helm-operator/pkg/internal/apply"
@@ -24,7 +25,6 @@ func (m *Manager) heal(ctx context.Context, rel *Release, at Situation, out *Out
 	if err != nil {
 		return err
 	}
-	var healed []string
 	for _, d := range at.Drift {
 		if wait := m.fights.wait(rel.Owner.UID, d.entry, m.Clock.Now()); wait > 0 {
 			noteFight(rel.Status, m.fighter(ctx, d))
@@ -40,12 +40,16 @@ func (m *Manager) heal(ctx context.Context, rel *Release, at Situation, out *Out
 			return err
 		}
 		m.noteManaged(rel, d.entry, applied.Managed)
-		healed = append(healed, fmt.Sprintf("%s (%s)", describe(d.entry), d.how))
-	}
-	if len(healed) > 0 {
-		out.event(ActionHeal, ReasonHealed, "Healed "+strings.Join(healed, ", "))
+		out.Events = append(out.Events, Event{
+			Reason: ReasonHealed, Action: ActionHeal, Message: fmt.Sprintf("Healed %s (%s)", describe(d.entry), d.how), Related: reference(d.entry),
+		})
 	}
 	return nil
+}
+
+func reference(e releasev1alpha1.InventoryEntry) *corev1.ObjectReference {
+	gvk := schema.GroupVersionKind{Group: e.Group, Version: e.Version, Kind: e.Kind}
+	return &corev1.ObjectReference{APIVersion: gvk.GroupVersion().String(), Kind: e.Kind, Namespace: e.Namespace, Name: e.Name}
 }
 
 // noteManaged records the fields that we own if an apply of the same content

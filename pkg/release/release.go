@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
@@ -150,6 +151,9 @@ type Event struct {
 	Action Action
 	// Message for the user, without secrets.
 	Message string
+	// Related is the one object of the release that the event is about, or nil.
+	// Events that differ in nothing but the message are counted as one.
+	Related *corev1.ObjectReference
 }
 
 // Outcome of a pass.
