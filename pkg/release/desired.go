@@ -116,7 +116,6 @@ func (m *Manager) finish(rel *Release, d *desired, revision int64) error {
 			return err
 		}
 	}
-	apply.Sort(d.objects)
 	manifest, err := storage.EncodeManifest(d.objects)
 	if err != nil {
 		return fmt.Errorf("writing the manifest of revision %d: %w", revision, err)

@@ -35,6 +35,10 @@ func (m *Manager) heal(ctx context.Context, rel *Release, at Situation, out *Out
 		if obj == nil {
 			return fmt.Errorf("healing %s: the payload of revision %d does not have it", describe(d.entry), rel.Status.Release.Revision)
 		}
+		if expired(d, obj) {
+			rel.Status.Inventory = without(rel.Status.Inventory, map[apply.Key]bool{apply.EntryKey(d.entry): true})
+			continue
+		}
 		applied, err := m.applyOwned(ctx, rel, d.entry, obj)
 		if err != nil {
 			return err
@@ -45,6 +49,14 @@ func (m *Manager) heal(ctx context.Context, rel *Release, at Situation, out *Out
 		})
 	}
 	return nil
+}
+
+// expired says that a Job which is gone went by itself, some time after it ended
+// (ttlSecondsAfterFinished): it did its work and must not do it again. It is
+// forgotten, until the next revision.
+func expired(d drifted, wanted *unstructured.Unstructured) bool {
+	removed := d.observed.Deleted && !d.observed.Completed
+	return d.how == apply.DriftDeleted && apply.Expires(wanted) && !removed
 }
 
 func reference(e releasev1alpha1.InventoryEntry) *corev1.ObjectReference {

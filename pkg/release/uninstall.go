@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,17 +99,21 @@ func (m *Manager) runDeleteHooks(ctx context.Context, rel *Release, hooks []char
 }
 
 // lastPayload is the newest payload there may be: one revision further than the
-// record if a crash left it.
+// record if a crash left it; without a record, the newest that is stored.
 func (m *Manager) lastPayload(ctx context.Context, rel *Release) (*storage.Payload, error) {
-	revision := int64(0)
-	if r := rel.Status.Release; r != nil {
-		revision = r.Revision
+	r := rel.Status.Release
+	if r == nil {
+		stored, err := m.Store.Revisions(ctx, rel.Owner.ReleaseNamespace, rel.Owner.ReleaseName)
+		if err != nil || len(stored) == 0 {
+			return nil, cmp.Or(err, storage.ErrNotFound)
+		}
+		return m.payload(ctx, rel, stored[len(stored)-1])
 	}
-	next, err := m.payload(ctx, rel, revision+1)
-	if !lost(err) || revision == 0 {
+	next, err := m.payload(ctx, rel, r.Revision+1)
+	if !lost(err) {
 		return next, err
 	}
-	return m.payload(ctx, rel, revision)
+	return m.payload(ctx, rel, r.Revision)
 }
 
 // withLeftovers adds the objects of a payload that the inventory does not know:

@@ -1,6 +1,7 @@
 package apply_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -156,9 +158,22 @@ func (b *bench) removeAfter(obj *unstructured.Unstructured) {
 // holds says whether a merge patch would change nothing.
 func (b *bench) holds(obj *unstructured.Unstructured, patch string) bool {
 	b.Helper()
-	before := b.get(obj)
-	after := must(b.resource(obj).Patch(b.Context(), obj.GetName(), types.MergePatchType, []byte(patch),
-		metav1.PatchOptions{FieldManager: "somebody", DryRun: []string{metav1.DryRunAll}}))(b.T)
+	var before, after *unstructured.Unstructured
+	for after == nil {
+		before = b.get(obj)
+		// On just this version: a controller may write to the object meanwhile.
+		change := map[string]any{}
+		if err := errors.Join(json.Unmarshal([]byte(patch), &change),
+			unstructured.SetNestedField(change, before.GetResourceVersion(), "metadata", "resourceVersion")); err != nil {
+			b.Fatal(err)
+		}
+		patched, err := b.resource(obj).Patch(b.Context(), obj.GetName(), types.MergePatchType, must(json.Marshal(change))(b.T),
+			metav1.PatchOptions{FieldManager: "somebody", DryRun: []string{metav1.DryRunAll}})
+		if apierrors.IsConflict(err) {
+			continue
+		}
+		after = must(patched, err)(b.T)
+	}
 	for _, o := range []*unstructured.Unstructured{before, after} {
 		o.SetManagedFields(nil)
 		o.SetResourceVersion("")

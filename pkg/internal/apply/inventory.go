@@ -1,9 +1,6 @@
 package apply
 
 import (
-	"cmp"
-	"slices"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -66,34 +63,4 @@ func Diff(recorded, wanted []releasev1alpha1.InventoryEntry) (prune []releasev1a
 		}
 	}
 	return prune
-}
-
-// installOrder lists kinds in the order Helm installs them: what others need
-// (policies, accounts, configuration, storage, definitions, rights) before what
-// runs, and what reaches into it from outside last.
-var installOrder = []string{
-	"PriorityClass", "Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange", "PodSecurityPolicy", "PodDisruptionBudget",
-	"ServiceAccount", "Secret", "ConfigMap",
-	"StorageClass", "PersistentVolume", "PersistentVolumeClaim",
-	"CustomResourceDefinition",
-	"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
-	"Service", "DaemonSet", "Pod", "ReplicationController", "ReplicaSet", "Deployment", "HorizontalPodAutoscaler", "StatefulSet", "Job", "CronJob",
-	"IngressClass", "Ingress",
-	"APIService", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
-}
-
-// Sort puts objects into Helm's install order of kinds, kinds that Helm does
-// not know last. Objects of one kind, and those of unknown kinds among
-// themselves, keep their order. Deleting goes in reverse.
-func Sort(objs []*unstructured.Unstructured) {
-	slices.SortStableFunc(objs, func(a, b *unstructured.Unstructured) int {
-		return cmp.Compare(rank(a.GetKind()), rank(b.GetKind()))
-	})
-}
-
-func rank(kind string) int {
-	if at := slices.Index(installOrder, kind); at >= 0 {
-		return at
-	}
-	return len(installOrder)
 }

@@ -4,36 +4,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 )
-
-func TestSort(t *testing.T) {
-	object := func(kind, name string) *unstructured.Unstructured {
-		obj := &unstructured.Unstructured{}
-		obj.SetKind(kind)
-		obj.SetName(name)
-		return obj
-	}
-	objs := []*unstructured.Unstructured{
-		object("ServiceMonitor", "m1"), object("Ingress", "i"), object("Deployment", "b"), object("Deployment", "a"), object("Route", "r"),
-		object("Service", "s"), object("Secret", "x"), object("Namespace", "n"), object("CustomResourceDefinition", "c"), object("ServiceMonitor", "m0"),
-	}
-	Sort(objs)
-	var got []string
-	for _, obj := range objs {
-		got = append(got, obj.GetKind()+"/"+obj.GetName())
-	}
-	want := []string{
-		"Namespace/n", "Secret/x", "CustomResourceDefinition/c", "Service/s", "Deployment/b", "Deployment/a", "Ingress/i",
-		"ServiceMonitor/m1", "Route/r", "ServiceMonitor/m0",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("order (-want +got):\n%s", diff)
-	}
-}
 
 func TestDiff(t *testing.T) {
 	entry := func(group, version, kind, namespace, name string) releasev1alpha1.InventoryEntry {

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	releasev1alpha1 "github.com/jkwong888/go-helm-operator/pkg/apis/release/v1alpha1"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 	// OwnerLabel stands on every applied object, with the value LabelValue of
 	// the owner's kind, so that one label selector finds all of them. It is never
 	// part of a selector or a pod template.
-	OwnerLabel = "helm.sdk.operatorframework.io/owner-kind"
+	OwnerLabel = releasev1alpha1.OwnerLabel
 
 	// primaryResource and primaryResourceType are the annotations by which
 	// operator-sdk names the owner of an object that cannot carry an owner
