@@ -77,6 +77,7 @@ func TestLogged(t *testing.T) {
 	}{
 		"nothing":                       {nil, nil, nil, ""},
 		"no errors":                     {[]string{fine, `{"level":"error","error":"leader election lost"}`, "I1120 11:00:00.1 1 reflector.go:1] fine"}, nil, nil, ""},
+		"a stop in mid-request":         {[]string{`{"level":"error","logger":"client-go","error":"Get \"https://a/b\": context canceled"}`}, nil, nil, ""},
 		"an error":                      {[]string{fine, broken}, nil, nil, "cannot apply Service"},
 		"an expected error":             {[]string{broken}, []string{"cannot apply .*Service"}, nil, ""},
 		"a possible error":              {[]string{broken}, nil, []string{"cannot apply"}, ""},
