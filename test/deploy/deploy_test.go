@@ -61,6 +61,8 @@ func TestDeployUseUndeploy(t *testing.T) {
 		return condition(object, "Ready") == "True", fmt.Sprint(object.Object["status"]), nil
 	})
 
+	checkUneventful(t, process, namespace)
+
 	undeploy := map[string]string{"NAMESPACE": namespace, "TIMEOUT": "60s"}
 	runScript(t, undeploy, "hack/undeploy_operator.sh").refuse(t, app, "nothing was changed", "--yes")
 	available(t, namespace)
@@ -171,6 +173,20 @@ func condition(object *unstructured.Unstructured, kind string) string {
 		}
 	}
 	return ""
+}
+
+// checkUneventful fails the test if the operator met an error or lacked a right, or could not say that it became leader.
+func checkUneventful(t *testing.T, p *process, namespace string) {
+	t.Helper()
+	for line := range strings.Lines(p.output.String()) {
+		if strings.Contains(line, `"level":"error"`) || strings.Contains(line, "forbidden") {
+			t.Errorf("the operator logs %s", line)
+		}
+	}
+	eventually(t, "there is an event of the leader election", func(context.Context) (bool, string, error) {
+		events := kubectl(t, "get", "events", "-n", namespace, "-o", "name", "--field-selector", "reason=LeaderElection")
+		return events != "", "none", nil
+	})
 }
 
 // workloads lists what an application can have left in a namespace.

@@ -46,7 +46,7 @@ var needed = []string{
 	"create deployments.apps", "patch deployments.apps", "delete deployments.apps", "watch deployments.apps",
 	"create statefulsets.apps", "create services", "create configmaps", "create secrets", "get secrets", "create jobs.batch",
 	"create ingresses.networking.k8s.io", "create horizontalpodautoscalers.autoscaling",
-	"patch serviceaccounts default", "create events",
+	"patch serviceaccounts default", "create events.events.k8s.io",
 }
 
 // excessive is what nothing the operator does needs, in any namespace; holding it would make its token worth stealing.
