@@ -386,6 +386,13 @@ func TestPrivateImageFromSecretToRollOut(t *testing.T) {
 		t.Errorf("revision %d, images %+v; want revision 2 and when the digest changed", app.Status.Release.Revision, app.Status.Images)
 	}
 
+	// All conditions, an image, a history: as large as the status of an app of this size gets.
+	if data, err := json.Marshal(app.Status); err != nil || len(data) > 4<<10 {
+		t.Errorf("the status takes %d bytes, %v; want at most 4 KiB: %s", len(data), err, data)
+	} else {
+		t.Logf("the status takes %d bytes", len(data))
+	}
+
 	t.Log("while nothing changes nothing is asked of the API server")
 	w.awaitPolls(1)
 	from := w.mark()
