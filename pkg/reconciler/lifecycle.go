@@ -59,7 +59,7 @@ func (r *Reconciler) uninstall(ctx context.Context, p *Pass) (time.Duration, err
 	if !controllerutil.ContainsFinalizer(p.Object, Finalizer) {
 		return 0, nil
 	}
-	out, err := r.engine.releases.Uninstall(ctx, r.release(p, prepared(nil)))
+	out, err := r.engine.releases.Uninstall(ctx, r.release(ctx, p, prepared(nil)))
 	p.Events = append(p.Events, out.Events...)
 	if err != nil {
 		if r.gone(ctx, p, err) {

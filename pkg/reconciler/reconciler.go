@@ -122,7 +122,7 @@ func (r *Reconciler) run(ctx context.Context, p *Pass) (time.Duration, error) {
 	if err := r.engine.capabilities.Wait(ctx); err != nil {
 		return 0, err
 	}
-	rel := r.release(p, inputs)
+	rel := r.release(ctx, p, inputs)
 	out, err := r.engine.releases.Reconcile(ctx, rel)
 	p.Events = append(p.Events, out.Events...)
 	if err != nil {
@@ -179,7 +179,7 @@ func (r *Reconciler) key(nn types.NamespacedName) Key {
 }
 
 // release is the release manager's view of a pass.
-func (r *Reconciler) release(p *Pass, inputs release.Inputs) *release.Release {
+func (r *Reconciler) release(ctx context.Context, p *Pass, inputs release.Inputs) *release.Release {
 	return &release.Release{
 		Owner: p.owner, Chart: r.chart, Values: p.Values,
 		Capabilities: r.capabilities(p),
@@ -190,7 +190,7 @@ func (r *Reconciler) release(p *Pass, inputs release.Inputs) *release.Release {
 			setReady(p.Status, metav1.ConditionFalse, ReasonProgressing, "objects are being applied")
 			return r.writeStatus(ctx, p)
 		},
-		Interrupted: func() bool { return r.outdated(p) },
+		Interrupted: func() bool { return r.outdated(ctx, p) },
 	}
 }
 
@@ -205,10 +205,10 @@ func (r *Reconciler) capabilities(p *Pass) *chart.Capabilities {
 }
 
 // outdated says whether the resource changed since the pass began.
-func (r *Reconciler) outdated(p *Pass) bool {
+func (r *Reconciler) outdated(ctx context.Context, p *Pass) bool {
 	now := &unstructured.Unstructured{}
 	now.SetGroupVersionKind(r.gvk)
-	if err := r.reader.Get(context.TODO(), p.Key.NamespacedName, now); err != nil {
+	if err := r.reader.Get(ctx, p.Key.NamespacedName, now); err != nil {
 		return apierrors.IsNotFound(err)
 	}
 	return now.GetGeneration() != p.Object.GetGeneration() ||
