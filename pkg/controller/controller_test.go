@@ -380,11 +380,15 @@ func TestPrivateImageFromSecretToRollOut(t *testing.T) {
 
 	t.Log("a push rolls out")
 	w.awaitImage(w.image() + "@" + w.push(2))
+	var app *libertyv1alpha1.LibertyApp
+	w.eventually("the record of revision 2, with when the digest changed", func() error { // the objects come first
+		app = w.app("plants")
+		if app.Status.Release.Revision != 2 || len(app.Status.Images) != 1 || app.Status.Images[0].LastChanged == nil {
+			return fmt.Errorf("revision %d, images %+v", app.Status.Release.Revision, app.Status.Images)
+		}
+		return nil
+	})
 	w.awaitReady("plants")
-	app := w.app("plants")
-	if app.Status.Release.Revision != 2 || len(app.Status.Images) != 1 || app.Status.Images[0].LastChanged == nil {
-		t.Errorf("revision %d, images %+v; want revision 2 and when the digest changed", app.Status.Release.Revision, app.Status.Images)
-	}
 
 	// All conditions, an image, a history: as large as the status of an app of this size gets.
 	if data, err := json.Marshal(app.Status); err != nil || len(data) > 4<<10 {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -219,6 +220,9 @@ func (r *run) leftovers(ctx context.Context) ([]string, error) {
 			continue
 		}
 		list, err := r.objects.resource(kind, r.vars.Namespace).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			continue // another scenario's kind, whose definition went meanwhile, and its objects with it
+		}
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", kind.Name, err)
 		}
