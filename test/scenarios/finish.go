@@ -115,7 +115,9 @@ func (r *run) during(ctx context.Context, length time.Duration) ([]cluster.Reque
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	return r.env.cluster.Requests(ctx, mark, r.byOperator())
+	// An operator that may watch CRDs asks for the kinds when one comes or goes, and other scenarios make and remove some.
+	discovery := func(q cluster.Request) bool { return q.Resource == "" }
+	return r.env.cluster.Requests(ctx, mark, r.byOperator(), cluster.Not(discovery))
 }
 
 // resources are the custom resources of the scenario's kinds.
