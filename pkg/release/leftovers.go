@@ -144,17 +144,14 @@ func absorb(status *releasev1alpha1.Status, left *storage.Payload) error {
 		}
 		return nil
 	}
-	entries, err := withLeftovers(status.Inventory, left)
+	named, err := namedBy(left)
 	if err != nil {
 		return err
 	}
-	named, err := storage.DecodeManifest(left.Manifest)
-	if err != nil {
-		return fmt.Errorf("reading the payload of revision %d: %w", left.Revision, err)
-	}
+	entries := withLeftovers(status.Inventory, named)
 	at := inventoryByKey(entries)
-	for _, obj := range named {
-		entries[at[apply.EntryKey(apply.Entry(obj))]].Object = ""
+	for _, entry := range named {
+		entries[at[apply.EntryKey(entry)]].Object = ""
 	}
 	status.Inventory = entries
 	return nil

@@ -70,10 +70,11 @@ func (m *Manager) beginUninstall(ctx context.Context, rel *Release, payload *sto
 	entries := rel.Status.Inventory
 	switch {
 	case payload != nil:
-		var err error
-		if entries, err = withLeftovers(entries, payload); err != nil {
+		named, err := namedBy(payload)
+		if err != nil {
 			return err
 		}
+		entries = withLeftovers(entries, named)
 	case rel.Status.Release != nil:
 		out.warn(ActionUninstall, ReasonPayloadLost, "The stored payload is gone; removing the objects of the inventory without running hooks")
 	}
@@ -118,18 +119,27 @@ func (m *Manager) lastPayload(ctx context.Context, rel *Release) (*storage.Paylo
 
 // withLeftovers adds the objects of a payload that the inventory does not know:
 // a crash may have applied them before the record was written.
-func withLeftovers(entries []releasev1alpha1.InventoryEntry, payload *storage.Payload) ([]releasev1alpha1.InventoryEntry, error) {
+func withLeftovers(entries, named []releasev1alpha1.InventoryEntry) []releasev1alpha1.InventoryEntry {
+	out := slices.Clone(entries)
+	known := inventoryByKey(entries)
+	for _, entry := range named {
+		if _, ok := known[apply.EntryKey(entry)]; !ok {
+			out = append(out, entry)
+		}
+	}
+	return out
+}
+
+// namedBy are the objects of a payload as inventory entries, of which nothing is
+// known but their identity.
+func namedBy(payload *storage.Payload) ([]releasev1alpha1.InventoryEntry, error) {
 	objects, err := storage.DecodeManifest(payload.Manifest)
 	if err != nil {
 		return nil, fmt.Errorf("reading the payload of revision %d: %w", payload.Revision, err)
 	}
-	out := slices.Clone(entries)
-	known := inventoryByKey(entries)
-	for _, obj := range objects {
-		entry := apply.Entry(obj)
-		if _, ok := known[apply.EntryKey(entry)]; !ok {
-			out = append(out, entry)
-		}
+	out := make([]releasev1alpha1.InventoryEntry, len(objects))
+	for i, obj := range objects {
+		out[i] = apply.Entry(obj)
 	}
 	return out, nil
 }
